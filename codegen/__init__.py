@@ -1,0 +1,1 @@
+"""Code generation: from a graph to native code."""

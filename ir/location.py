@@ -1,0 +1,59 @@
+"""Source locations: a code object and an instruction offset, turned into file and line only when printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_ROOTS = tuple(
+    {
+        _PACKAGE + os.sep,
+        *(os.path.join(os.path.dirname(_PACKAGE), d, "") for d in ("jitgrad", "ir", "codegen")),
+    }
+    if os.path.basename(_PACKAGE) != "jitgrad"
+    else (_PACKAGE + os.sep,)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the user's program."""
+
+    code: CodeType
+    offset: int
+
+    @property
+    def line(self) -> int:
+        """The line number."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.offset < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    def __str__(self) -> str:
+        name = getattr(self.code, "co_qualname", self.code.co_name).replace("<locals>.", "")
+        where = f"{os.path.relpath(self.code.co_filename)}:{self.line}"
+        return where if name == "<module>" else f"{where} in {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextLocation:
+    """A location read back from printed IR, where only its text is known."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def user_location(depth: int = 1) -> Location | None:
+    """The innermost frame outside jitgrad, or None if the call did not come from a user's file."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_ROOTS):
+            return Location(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return None

@@ -1,0 +1,244 @@
+"""What an op is: a frozen dataclass whose fields are its attributes, and whose methods are its whole meaning.
+
+An op class states, in one place:
+
+- its docstring (the public documentation),
+- `infer`: the only rule for shapes and dtypes, raising the error users see,
+- `reference`: its meaning in NumPy, used by the interpreter, the constant folder and small eager tensors,
+- `vjp`: its gradient, built out of ops that are differentiable themselves,
+- one of `scalar` (pointwise), `element` (an index map), the accumulators of a `Reduction`,
+  or `decompose` (composites). An op with none of them runs through its reference.
+
+Ops are interned: equal ops are the same object, so `is`, `==` and `hash` are by identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from . import dtypes
+from .dtypes import DType
+from .errors import DTypeError, InternalError, ShapeError, operand_lines
+from .scalar import Expr
+from .types import Shape, TensorType
+
+if TYPE_CHECKING:
+    from .builder import Builder
+    from .graph import Value
+
+Array = Any  # a NumPy array, or for several results a tuple of them
+Load = Callable[..., Expr]
+_C = TypeVar("_C", bound=type)
+
+
+def _exact(value: Any) -> Hashable:
+    """A key that tells 1 from 1.0 and True, and 0.0 from -0.0, and that equals itself for NaN."""
+    if isinstance(value, tuple):
+        return tuple(map(_exact, value))
+    if isinstance(value, float):
+        return ("float", value.hex())
+    if isinstance(value, complex):
+        return ("complex", value.real.hex(), value.imag.hex())
+    return (type(value), value)
+
+
+class _OpMeta(type):
+    """Interns instances by the content of their fields."""
+
+    _instances: WeakValueDictionary[Hashable, Any]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        cls._instances = WeakValueDictionary()
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        key = tuple(_exact(getattr(made, f.name)) for f in dataclasses.fields(made))
+        return cls._instances.setdefault(key, made)
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def op(cls: _C) -> _C:
+    """Class decorator: make `cls` a frozen dataclass compared by identity (instances are interned)."""
+    return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)  # type: ignore[return-value]
+
+
+class Op(metaclass=_OpMeta):
+    """Base of all ops. Fields must be hashable: numbers, strings, dtypes, tuples of them, graphs."""
+
+    name: ClassVar[str]
+    commutative: ClassVar[bool] = False
+    random: ClassVar[bool] = False
+    effect: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = True
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Result types; raises a `JitgradError` that names the op, the rule and the operand types."""
+        raise InternalError(f"op {self.name} has no infer rule")
+
+    def reference(self, *operands: Array) -> Array:
+        """The results computed by NumPy: an array, or a tuple of arrays for several results."""
+        raise InternalError(f"op {self.name} has no reference")
+
+    def vjp(
+        self,
+        b: Builder,
+        operands: Sequence[Value],
+        results: Sequence[Value],
+        cotangents: Sequence[Value | None],
+        needs: Sequence[bool],
+    ) -> Sequence[Value | None]:
+        """Cotangents of the operands that need one, given those of the results (None means zero)."""
+        raise InternalError(f"op {self.name} has no gradient rule")
+
+    def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
+        """Composites: the results in terms of simpler ops."""
+        raise InternalError(f"op {self.name} does not decompose")
+
+    def can_emit(self, *operands: TensorType) -> bool:
+        """Whether generated kernels take these operands; if not, the reference runs."""
+        return all(not t.dtype.is_complex for t in operands)
+
+    @classmethod
+    def has_vjp(cls) -> bool:
+        """Whether the class has its own gradient rule."""
+        return cls.vjp is not Op.vjp
+
+    @classmethod
+    def has_decomposition(cls) -> bool:
+        """Whether the op is a composite."""
+        return cls.decompose is not Op.decompose
+
+    def attributes(self) -> dict[str, Any]:
+        """Field values by name, in order."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{k}={v}" for k, v in self.attributes().items())
+        return f"{self.name}[{inner}]" if inner else self.name
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(self.attributes().values())
+
+    def __copy__(self) -> Op:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Op:
+        return self
+
+
+class Pointwise(Op):
+    """Each result element is a scalar expression of the operands' elements; all shapes are equal.
+
+    `ufunc` is a NumPy function with the same meaning (it may broadcast); `accepts` names the dtype kinds.
+    """
+
+    arity: ClassVar[int] = 1
+    ufunc: ClassVar[Callable[..., Any]]
+    accepts: ClassVar[tuple[str, ...]] = ("bool", "int", "float", "complex")
+
+    def result_dtype(self, *operands: DType) -> DType:
+        """By default the operands' common dtype."""
+        return operands[0]
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Operands of equal shape and dtype."""
+        first = operands[0]
+        for other in operands[1:]:
+            if other.shape != first.shape:
+                raise ShapeError(f"{self.name}: operand shapes differ{operand_lines(operands)}")
+        self.check_dtypes(operands)
+        return (first.with_dtype(self.result_dtype(*(t.dtype for t in operands))),)
+
+    def check_dtypes(self, operands: Sequence[TensorType]) -> None:
+        """Equal dtypes of an accepted kind."""
+        for t in operands:
+            if t.dtype is not operands[0].dtype:
+                raise DTypeError(f"{self.name}: operand dtypes differ{operand_lines(operands)}")
+            if t.dtype.kind not in self.accepts:
+                raise DTypeError(f"{self.name}: not defined for {t.dtype.name}{operand_lines(operands)}")
+
+    def reference(self, *operands: Array) -> Array:
+        """`ufunc` of the operands, in the result's dtype."""
+        with np.errstate(all="ignore"):
+            out = type(self).ufunc(*operands)
+        want = self.result_dtype(*(dtypes.FROM_NUMPY[x.dtype] for x in operands)).np
+        return np.asarray(out, dtype=want)
+
+    def scalar(self, *xs: Expr) -> Expr:
+        """The result element in terms of the operands' elements."""
+        raise InternalError(f"op {self.name} has no scalar rule")
+
+    def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
+        """Loads at the same index, then `scalar`."""
+        return self.scalar(*(load(index) for load in operands))
+
+
+class IndexMap(Op):
+    """Each result element is an expression of operand elements at computed indices.
+
+    `element(index, operands)` gets one int64 expression per result axis, and for each operand a function
+    `load(index, mask=None, fill=None)` giving the element at `index`; where the bool expression `mask` is false,
+    nothing is read and the literal `fill` is given.
+    """
+
+    def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
+        """The result element at `index`."""
+        raise InternalError(f"op {self.name} has no element rule")
+
+
+class View(IndexMap):
+    """An index map of one operand whose `reference` returns a NumPy view, so that writes pass through."""
+
+
+class Reduction(Op):
+    """Folds the axes `axes` of one operand, removed from the result or kept with length 1.
+
+    The fold is described by scalar accumulators; all but the first operand's element are position-dependent,
+    so that argmax is a reduction too: `step` gets the row-major position among the reduced axes.
+    """
+
+    axes: tuple[int, ...]
+    keepdim: bool
+
+    def result_dtype(self, operand: DType) -> DType:
+        """By default the operand's dtype."""
+        return operand
+
+    def reduced_shape(self, shape: Shape) -> Shape:
+        """The result's shape."""
+        if self.keepdim:
+            return tuple(1 if i in self.axes else n for i, n in enumerate(shape))
+        return tuple(n for i, n in enumerate(shape) if i not in self.axes)
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Axes within range, sorted and distinct."""
+        (x,) = operands
+        if list(self.axes) != sorted(set(self.axes)) or any(not 0 <= a < x.ndim for a in self.axes):
+            raise ShapeError(
+                f"{self.name}: axes {self.axes} do not fit {x.ndim} axes{operand_lines(operands)}"
+            )
+        return (TensorType(self.reduced_shape(x.shape), self.result_dtype(x.dtype), x.device),)
+
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """The accumulators' starting values for an operand of `dtype` (their dtypes are the accumulators')."""
+        raise InternalError(f"op {self.name} has no accumulators")
+
+    def step(self, accumulators: tuple[Expr, ...], element: Expr, position: Expr) -> tuple[Expr, ...]:
+        """The accumulators after one more element."""
+        raise InternalError(f"op {self.name} has no step")
+
+    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The accumulators of two neighbouring stretches, `left` first."""
+        raise InternalError(f"op {self.name} has no merge")
+
+    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
+        """The result element from the accumulators, for an operand of `dtype`."""
+        return accumulators[0]

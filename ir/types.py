@@ -1,0 +1,69 @@
+"""`TensorType`: shape, element type and device of a value. Immutable, compared by content."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from . import dtypes
+from .dtypes import DType
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where a tensor lives: `cpu`, or `cuda` with an index."""
+
+    type: str = "cpu"
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+CPU = Device()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The type of an IR value. Prints as `f32[32,128]`, with `@cuda:0` behind it off the CPU."""
+
+    shape: Shape
+    dtype: DType
+    device: Device = CPU
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements (1 for a 0-d tensor)."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a contiguous buffer of this type."""
+        return int(self.numel * self.dtype.itemsize)
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        """The same element type and device with another shape."""
+        return TensorType(shape, self.dtype, self.device)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """The same shape and device with another element type."""
+        return TensorType(self.shape, dtype, self.device)
+
+    def __str__(self) -> str:
+        suffix = "" if self.device == CPU else f"@{self.device}"
+        return f"{self.dtype.short}[{','.join(map(str, self.shape))}]{suffix}"
+
+
+def scalar_type(dtype: DType, device: Device = CPU) -> TensorType:
+    """The type of a 0-d tensor."""
+    return TensorType((), dtype, device)
+
+
+BOOL_SCALAR = scalar_type(dtypes.bool_)

@@ -1,0 +1,1 @@
+"""A JIT-compiling deep-learning framework."""
