@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, dataclass_transform
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy as np
 from . import dtypes
 from .dtypes import DType
 from .errors import DTypeError, InternalError, ShapeError, operand_lines
-from .scalar import Expr
+from .scalar import Expr, Number
 from .types import Shape, TensorType
 
 if TYPE_CHECKING:
@@ -32,8 +32,22 @@ if TYPE_CHECKING:
     from .graph import Value
 
 Array = Any  # a NumPy array, or for several results a tuple of them
-Load = Callable[..., Expr]
 _C = TypeVar("_C", bound=type)
+
+
+class Load(Protocol):
+    """Reads one element of an operand whose type is `type`.
+
+    Calling it gives the element at `index` (one int64 expression per axis, 0-d: `()`). Where the bool expression
+    `mask` is false nothing is read and the number `fill` is given (0 unless told otherwise).
+    """
+
+    @property
+    def type(self) -> TensorType:
+        """The operand's type."""
+
+    def __call__(self, index: Sequence[Expr], mask: Expr | None = None, fill: Number | None = None) -> Expr:
+        """The element at `index`."""
 
 
 def _exact(value: Any) -> Hashable:
@@ -184,9 +198,8 @@ class Pointwise(Op):
 class IndexMap(Op):
     """Each result element is an expression of operand elements at computed indices.
 
-    `element(index, operands)` gets one int64 expression per result axis, and for each operand a function
-    `load(index, mask=None, fill=None)` giving the element at `index`; where the bool expression `mask` is false,
-    nothing is read and the literal `fill` is given.
+    `element(index, operands)` gets one int64 expression per result axis, and for each operand a `Load`, whose
+    `type` is the operand's and which gives the element at an index, masked if need be.
     """
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
