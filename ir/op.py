@@ -38,8 +38,8 @@ _C = TypeVar("_C", bound=type)
 class Load(Protocol):
     """Reads one element of an operand whose type is `type`.
 
-    Calling it gives the element at `index` (one int64 expression per axis, 0-d: `()`). Where the bool expression
-    `mask` is false nothing is read and the number `fill` is given (0 unless told otherwise).
+    Calling it gives the element at `index` (one int64 expression per axis, 0-d: `()`). Where the bool
+    expression `mask` is false nothing is read and the number `fill` is given (0 unless told otherwise).
     """
 
     @property
@@ -241,7 +241,7 @@ class Reduction(Op):
         return (TensorType(self.reduced_shape(x.shape), self.result_dtype(x.dtype), x.device),)
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:
-        """The accumulators' starting values for an operand of `dtype` (their dtypes are the accumulators')."""
+        """The accumulators' starting values for an operand of `dtype`; their dtypes are the accumulators'."""
         raise InternalError(f"op {self.name} has no accumulators")
 
     def step(self, accumulators: tuple[Expr, ...], element: Expr, position: Expr) -> tuple[Expr, ...]:
