@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, dataclass_transform
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .graph import Value
 
 Array = Any  # a NumPy array, or for several results a tuple of them
+Values: TypeAlias = "Sequence[Value]"
+Cotangents: TypeAlias = "Sequence[Value | None]"  # None means zero, or not needed
 _C = TypeVar("_C", bound=type)
 
 
@@ -152,9 +154,19 @@ class Pointwise(Op):
     """Each result element is a scalar expression of the operands' elements; all shapes are equal.
 
     `ufunc` is a NumPy function with the same meaning (it may broadcast); `accepts` names the dtype kinds.
+    `fast` says that `ufunc` alone, called on float32, float64 or integer arrays of one accepted dtype, gives the
+    right values and dtype (broadcasting as it goes), so that small eager tensors may call it directly.
+
+    How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it where
+    `inplace`; `promotes` is the rule for operands: to their "common" dtype, the same but integers to the default
+    "float" type, the common one of a "comparison" (bool result), or "bitwise" (common, never a float).
     """
 
     arity: ClassVar[int] = 1
+    public: ClassVar[tuple[str, ...]] = ()
+    promotes: ClassVar[str] = "common"
+    inplace: ClassVar[bool] = True
+    fast: ClassVar[bool] = True
     ufunc: ClassVar[Callable[..., Any]]
     accepts: ClassVar[tuple[str, ...]] = ("bool", "int", "float", "complex")
 
@@ -209,6 +221,13 @@ class IndexMap(Op):
 
 class View(IndexMap):
     """An index map of one operand whose `reference` returns a NumPy view, so that writes pass through."""
+
+    def preimage(self, index: tuple[Expr, ...], operand: TensorType) -> tuple[Expr, tuple[Expr, ...]] | None:
+        """Where the view shows the operand's element at `index`: whether it does, and the index in the view.
+
+        None for views that may show an element twice; writes through them run by the reference.
+        """
+        return None
 
 
 class Reduction(Op):

@@ -13,7 +13,8 @@ interpreter, LLVM for the CPU, libdevice for CUDA. Expressions are interned: equ
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable
+import functools
+from collections.abc import Hashable, Iterable
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -204,13 +205,13 @@ def intern_expr(
     """The one expression of class `cls` with this content (leaf fields must be hashable)."""
     key = (cls, dtype, fn, args, *((k, type(v), _exact(v)) for k, v in fields.items()))
     found = _TABLE.get(key)
-    if found is None:
-        found: Any = object.__new__(cls)
-        found.fn, found.args, found.dtype = fn, args, dtype
-        for k, v in fields.items():
-            setattr(found, k, v)
-        _TABLE[key] = found
-    return found
+    if found is not None:
+        return found
+    made: Any = object.__new__(cls)
+    made.fn, made.args, made.dtype = fn, args, dtype
+    for k, v in fields.items():
+        setattr(made, k, v)
+    return _TABLE.setdefault(key, made)
 
 
 def _exact(value: Any) -> Hashable:
@@ -264,6 +265,13 @@ def convert(x: Expr, dtype: DType) -> Expr:
 def bitcast(x: Expr, dtype: DType) -> Expr:
     """The bits of `x` read as `dtype` of the same width."""
     return x if x.dtype is dtype else intern_expr(Expr, dtype, Fn.BITCAST, (x,))
+
+
+def every(conditions: Iterable[Expr]) -> Expr:
+    """True where all of the bool `conditions` hold; literal True ones are left out."""
+    true = const(True, dtypes.bool_)
+    distinct = [c for c in dict.fromkeys(conditions) if c is not true]
+    return functools.reduce(lambda a, c: a & c, distinct) if distinct else true
 
 
 def fma(a: Operand, b: Operand, c: Operand) -> Expr:
