@@ -1,0 +1,41 @@
+"""The ops, and the registry that finds them by name.
+
+Each module lists its ops in `__all__`, and `_MODULES` the modules, so that adding an op touches one file.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ..op import Op
+from . import (
+    arithmetic,
+    broadcast,
+    comparison,
+    complex,
+    creation,
+    math,
+    reduction,
+    select,
+    shape,
+)
+
+_MODULES: tuple[ModuleType, ...] = (
+    creation,
+    comparison,
+    select,
+    complex,
+    arithmetic,
+    math,
+    shape,
+    broadcast,
+    reduction,
+)
+
+
+def _ops_of(module: ModuleType) -> list[type[Op]]:
+    exported = [getattr(module, name) for name in module.__all__]
+    return [c for c in exported if isinstance(c, type) and issubclass(c, Op) and "name" in vars(c)]
+
+
+REGISTRY: dict[str, type[Op]] = {cls.name: cls for module in _MODULES for cls in _ops_of(module)}

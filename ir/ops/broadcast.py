@@ -1,0 +1,128 @@
+"""Repeating values along axes and summing along axes: each is the other's transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import dtypes, scalar
+from ..builder import Builder
+from ..dtypes import DType
+from ..errors import DTypeError, ShapeError, operand_lines
+from ..graph import Value
+from ..op import Array, Cotangents, Load, Reduction, Values, View, op
+from ..scalar import Expr
+from ..types import Shape, TensorType
+from .shape import Reshape
+
+__all__ = ["BroadcastTo", "Sum", "accumulator_dtype", "expand_reduced"]
+
+
+def accumulator_dtype(dtype: DType) -> DType:
+    """The type that sums of `dtype` are kept in: float32 for the half types, else the type itself."""
+    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
+@op
+class BroadcastTo(View):
+    """The operand repeated to `shape`: new axes in front, and axes of length 1 stretched."""
+
+    shape: Shape
+    name = "broadcast_to"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Trailing axes are equal, or 1 in the operand."""
+        (x,) = operands
+        extra = len(self.shape) - x.ndim
+        if extra < 0:
+            raise ShapeError(
+                f"broadcast_to: {x.ndim} axes do not fit the {len(self.shape)} of {list(self.shape)}"
+                f"{operand_lines(operands)}"
+            )
+        for axis, (have, want) in enumerate(zip(x.shape, self.shape[extra:], strict=True)):
+            if have not in (1, want):
+                raise ShapeError(
+                    f"broadcast_to: axis {axis} has length {have}, which does not stretch to {want} "
+                    f"in {list(self.shape)}{operand_lines(operands)}"
+                )
+        return (x.with_shape(self.shape),)
+
+    def reference(self, *operands: Array) -> Array:
+        """`numpy.broadcast_to`, a read-only view."""
+        return np.broadcast_to(operands[0], self.shape)
+
+    def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
+        """Stretched axes are read at 0."""
+        (load,) = operands
+        extra = len(self.shape) - load.type.ndim
+        zero = scalar.const(0)
+        pairs = zip(load.type.shape, self.shape[extra:], index[extra:], strict=True)
+        return load(tuple(i if have == want else zero for have, want, i in pairs))
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The sum over the repeated axes."""
+        (g,) = cotangents
+        assert g is not None
+        shape = operands[0].shape
+        extra = len(self.shape) - len(shape)
+        stretched = tuple(a for a, n in enumerate(shape) if n != self.shape[extra + a])
+        if extra:
+            g = b(Sum(tuple(range(extra)), False), g)
+        return (b(Sum(stretched, True), g) if stretched else g,)
+
+
+def expand_reduced(b: Builder, value: Value, axes: tuple[int, ...], keepdim: bool, shape: Shape) -> Value:
+    """A reduction's result (or its cotangent) repeated to the operand's `shape`."""
+    if not keepdim:
+        value = b(Reshape(tuple(1 if a in axes else n for a, n in enumerate(shape))), value)
+    return b(BroadcastTo(shape), value) if value.shape != shape else value
+
+
+@op
+class Sum(Reduction):
+    """The sum over `axes`. Half types are summed in float32; integers wrap at their width."""
+
+    axes: tuple[int, ...]
+    keepdim: bool = False
+    name = "sum"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Numbers: bools are converted by the frontend."""
+        if operands[0].dtype.kind == "bool":
+            raise DTypeError(f"sum: not defined for bool{operand_lines(operands)}")
+        return super().infer(*operands)
+
+    def reference(self, *operands: Array) -> Array:
+        """`numpy.sum` in the accumulator's type."""
+        (x,) = operands
+        wide = accumulator_dtype(dtypes.FROM_NUMPY[x.dtype]).np
+        with np.errstate(all="ignore"):
+            return np.asarray(np.sum(x, axis=self.axes, keepdims=self.keepdim, dtype=wide), dtype=x.dtype)
+
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """Zero."""
+        return (scalar.const(0, accumulator_dtype(dtype)),)
+
+    def step(self, accumulators: tuple[Expr, ...], element: Expr, position: Expr) -> tuple[Expr, ...]:
+        """Add the element."""
+        (total,) = accumulators
+        return (total + scalar.convert(element, total.dtype),)
+
+    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Add the totals."""
+        return (left[0] + right[0],)
+
+    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
+        """The total in the operand's type."""
+        return scalar.convert(accumulators[0], dtype)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The cotangent repeated over the summed axes."""
+        (g,) = cotangents
+        assert g is not None
+        return (expand_reduced(b, g, self.axes, self.keepdim, operands[0].shape),)
