@@ -10,8 +10,7 @@ import numpy as np
 from .. import dtypes, scalar
 from ..builder import Builder
 from ..errors import ShapeError, operand_lines
-from ..graph import Value
-from ..op import Array, Load, View, op
+from ..op import Array, Cotangents, Load, Values, View, op
 from ..scalar import Expr, Fn
 from ..types import Shape, TensorType
 
@@ -57,13 +56,8 @@ class Reshape(View):
         return _TRUE, _reshaped_index(index, operand.shape, self.shape)
 
     def vjp(
-        self,
-        b: Builder,
-        operands: Sequence[Value],
-        results: Sequence[Value],
-        cotangents: Sequence[Value | None],
-        needs: Sequence[bool],
-    ) -> Sequence[Value | None]:
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
         """The cotangent in the operand's shape."""
         (g,) = cotangents
         assert g is not None
@@ -166,13 +160,8 @@ class Permute(View):
         return _TRUE, tuple(index[a] for a in self.perm)
 
     def vjp(
-        self,
-        b: Builder,
-        operands: Sequence[Value],
-        results: Sequence[Value],
-        cotangents: Sequence[Value | None],
-        needs: Sequence[bool],
-    ) -> Sequence[Value | None]:
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
         """The cotangent permuted back."""
         (g,) = cotangents
         assert g is not None
@@ -230,13 +219,8 @@ class Flip(View):
         return _TRUE, self._flipped(index, operand.shape)
 
     def vjp(
-        self,
-        b: Builder,
-        operands: Sequence[Value],
-        results: Sequence[Value],
-        cotangents: Sequence[Value | None],
-        needs: Sequence[bool],
-    ) -> Sequence[Value | None]:
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
         """The cotangent flipped back."""
         (g,) = cotangents
         assert g is not None

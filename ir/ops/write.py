@@ -10,7 +10,7 @@ from .. import dtypes, scalar
 from ..builder import Builder
 from ..errors import DTypeError, InternalError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, IndexMap, Load, View, op
+from ..op import Array, Cotangents, IndexMap, Load, Values, View, op
 from ..scalar import Expr
 from ..types import Shape, TensorType
 from .creation import Full, zeros_like
@@ -87,13 +87,8 @@ class WriteView(IndexMap):
         return scalar.where(shown, value(position, shown), base(index))
 
     def vjp(
-        self,
-        b: Builder,
-        operands: Sequence[Value],
-        results: Sequence[Value],
-        cotangents: Sequence[Value | None],
-        needs: Sequence[bool],
-    ) -> Sequence[Value | None]:
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
         """The base's: the cotangent with the region zeroed. The value's: the cotangent through the views."""
         (g,) = cotangents
         assert g is not None
