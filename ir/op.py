@@ -157,9 +157,9 @@ class Pointwise(Op):
     `fast` says that `ufunc` alone, called on float32, float64 or integer arrays of one accepted dtype, gives
     the right values and dtype (broadcasting as it goes), so that small eager tensors may call it directly.
 
-    How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it
-    where `inplace`; `promotes` is the rule for operands: to their "common" dtype, the same but integers to the
-    default "float" type, the common one of a "comparison" (bool result), or "bitwise" (common, never a float).
+    How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it where
+    `inplace`. `promotes` is the rule for operands: "common" (their common dtype), "float" (the same, but
+    integers become the default float type), "comparison" (common, for a bool result), "bitwise" (never a float).
     """
 
     arity: ClassVar[int] = 1

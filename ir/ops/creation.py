@@ -1,4 +1,4 @@
-"""Ops that make values out of nothing: `Full`, `Iota` and `Constant`, and the short forms gradient rules use."""
+"""Ops that make values out of nothing: `Full`, `Iota` and `Constant`, and short forms for gradient rules."""
 
 from __future__ import annotations
 
