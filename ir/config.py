@@ -1,0 +1,52 @@
+"""Every switch of jitgrad in one place; the only file that reads environment variables.
+
+JITGRAD_DUMP=folder        write each compilation's stages there
+JITGRAD_CACHE_DIR=folder   where compiled kernels are kept (default: the user's cache folder; empty: nowhere)
+JITGRAD_CACHE_MB=512       size bound of that folder
+JITGRAD_VERIFY=1           verify the graph after every pass
+JITGRAD_NUM_THREADS=n      threads for kernels (default: the cores this process may use)
+JITGRAD_COMPILE=0          run compiled functions eagerly
+JITGRAD_COMPILE_BACKWARD=0 never compile the gradient of an eager tape
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+def _flag(name: str, default: bool) -> bool:
+    return os.environ.get(name, "1" if default else "0").lower() not in ("0", "", "false", "off", "no")
+
+
+def _integer(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    try:
+        return int(text) if text else default
+    except ValueError:
+        raise ValueError(f"environment variable {name} must be an integer, not {text!r}") from None
+
+
+def _cache_dir() -> Path | None:
+    given = os.environ.get("JITGRAD_CACHE_DIR")
+    if given is not None:
+        return Path(given) if given else None
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "jitgrad"
+
+
+@dataclass
+class Config:
+    """The switches. Set fields on `jitgrad.config`; changes hold for what is compiled afterwards."""
+
+    dump: str | None = field(default_factory=lambda: os.environ.get("JITGRAD_DUMP") or None)
+    cache_dir: Path | None = field(default_factory=_cache_dir)
+    cache_mb: int = field(default_factory=lambda: _integer("JITGRAD_CACHE_MB", 512))
+    verify: bool = field(default_factory=lambda: _flag("JITGRAD_VERIFY", False))
+    num_threads: int = field(default_factory=lambda: _integer("JITGRAD_NUM_THREADS", 0))
+    compile: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE", True))
+    compile_backward: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE_BACKWARD", True))
+
+
+config = Config()

@@ -1,0 +1,254 @@
+"""Backward: collects the tape behind some tensors, and runs its gradient.
+
+Two ways, one set of rules. A plain tape runs as a whole: one plan per structure, compiled when seen again.
+Where Python has a say in between (hooks, retained gradients, custom functions, `create_graph`, tracing, anomaly
+mode), nodes run one after the other, each through the plan of a structure of one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.errors import AutogradError
+from jitgrad.ir.interpreter import evaluate, run
+from jitgrad.ir.types import TensorType
+
+from ..dispatch import apply_all
+from ..mode import local
+from ..tape import TapeNode
+from ..tensor import Tensor, wrap
+from . import whole
+from .plan import Plan, Structure, build_plan
+
+_step_plans: dict[tuple[Any, ...], Plan] = {}
+
+
+def collect(roots: Sequence[Any]) -> list[TapeNode]:
+    """All nodes behind the edges `roots`, oldest first."""
+    seen: set[TapeNode] = set()
+    stack = [_node_of(e) for e in roots]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for e in node.edges:
+            if e is not None and e.__class__ is not Tensor:
+                stack.append(_node_of(e))
+    return sorted(seen, key=_seq)
+
+
+def _seq(node: TapeNode) -> int:
+    return node.seq
+
+
+def _node_of(e: Any) -> TapeNode | None:
+    if isinstance(e, TapeNode):
+        return e
+    return e[0] if e.__class__ is tuple else None
+
+
+def backward(
+    roots: Sequence[Any],
+    cotangents: Sequence[Any],
+    targets: Sequence[Any] | None,
+    *,
+    retain: bool,
+    create: bool,
+) -> dict[Any, Any]:
+    """Cotangents by target edge, given those of the root edges.
+
+    An edge is a leaf tensor, a node, or (node, result index). `targets=None` means every leaf reached. Values are
+    data (arrays, or IR values while tracing), or tensors with history when `create` is set.
+    """
+    nodes = collect(roots)
+    if targets is not None:
+        nodes = _towards(nodes, targets)
+    _check(nodes)
+    if not create and _is_plain(nodes) and nodes:
+        grads = whole.run_whole(nodes, roots, cotangents, targets)
+    else:
+        grads = _step_by_step(nodes, roots, cotangents, targets, create)
+    if not retain:
+        for node in nodes:
+            node.saved = node.owners = None
+    return grads
+
+
+def _towards(nodes: list[TapeNode], targets: Sequence[Any]) -> list[TapeNode]:
+    """The nodes on a path to one of the targets."""
+    wanted = set(targets)
+    on_path: set[Any] = set()
+    for node in nodes:
+        for e in node.edges:
+            if e is not None and (e in wanted or _node_of(e) in on_path):
+                on_path.add(node)
+                break
+    return [n for n in nodes if n in on_path]
+
+
+def _check(nodes: Sequence[TapeNode]) -> None:
+    for node in nodes:
+        if node.saved is None:
+            raise AutogradError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                "have already been freed). Specify retain_graph=True when calling .backward() or autograd.grad() "
+                "the first time"
+            )
+        expected = node.versions
+        for i, owner in enumerate(node.owners):
+            if owner is not None and owner._version != (0 if expected is None else expected[i]):
+                raise AutogradError(
+                    f"one of the variables needed for gradient computation has been modified by an inplace "
+                    f"operation: {node.name} needs version {0 if expected is None else expected[i]} of its "
+                    f"{_slot_name(node, i)}, which is now at version {owner._version}"
+                )
+
+
+def _slot_name(node: TapeNode, i: int) -> str:
+    count = len(node.edges)
+    return f"operand {i}" if i < count else f"result {i - count}"
+
+
+def _is_plain(nodes: Sequence[TapeNode]) -> bool:
+    mode = local.mode
+    if mode.tracer is not None or mode.anomaly:
+        return False
+    return all(node.hooks is None and node.__class__ is TapeNode for node in nodes)
+
+
+def operand_types(node: TapeNode, known: dict[Any, TensorType]) -> tuple[TensorType, ...]:
+    """Types of a node's operands; `known` gives those of edges."""
+    types = []
+    for i, e in enumerate(node.edges):
+        if e is not None and e in known:
+            types.append(known[e])
+        elif e.__class__ is not TapeNode and e.__class__ is not tuple and e is not None:
+            types.append(e.type_)
+        elif node.types is not None:
+            t = node.types[i]
+            types.append(t if isinstance(t, TensorType) else TensorType(t[0], dtypes.FROM_NUMPY[t[1]]))
+        else:
+            raise AutogradError(f"{node.name}: operand {i} has no type")
+    return tuple(types)
+
+
+def _step_by_step(
+    nodes: list[TapeNode],
+    roots: Sequence[Any],
+    cotangents: Sequence[Any],
+    targets: Sequence[Any] | None,
+    create: bool,
+) -> dict[Any, Any]:
+    known = result_types(nodes)
+    flow: dict[Any, Any] = {}
+    for e, g in zip(roots, cotangents, strict=True):
+        _accumulate(flow, e, g, create)
+    wanted = None if targets is None else set(targets)
+    for node in reversed(nodes):
+        count = len(known[node, None])
+        out = [flow.get(node if k == 0 else (node, k)) for k in range(count)]
+        if node.hooks is not None:
+            out = node.hooks.run(out, create)
+            for k, g in enumerate(out):
+                if g is not None:
+                    flow[node if k == 0 else (node, k)] = g
+        if all(g is None for g in out):
+            continue
+        for e, g in zip(node.edges, node_gradients(node, out, known, create), strict=True):
+            if e is not None and g is not None:
+                _accumulate(flow, e, g, create)
+    return {e: g for e, g in flow.items() if (isinstance(e, Tensor) if wanted is None else e in wanted)}
+
+
+def result_types(nodes: Sequence[TapeNode]) -> dict[Any, Any]:
+    """Types by edge of every node's results, and the tuple of them under `(node, None)`."""
+    known: dict[Any, Any] = {}
+    for node in nodes:
+        types = node.infer_results(operand_types(node, known))
+        known[node, None] = types
+        known[node] = types[0]
+        for k, t in enumerate(types[1:], 1):
+            known[node, k] = t
+    return known
+
+
+def _accumulate(flow: dict[Any, Any], e: Any, g: Any, create: bool) -> None:
+    before = flow.get(e)
+    if before is None:
+        flow[e] = g
+    elif create:
+        flow[e] = before + g
+    else:
+        tracer = local.mode.tracer
+        flow[e] = add_data(before, g) if tracer is None else tracer.add(before, g)
+
+
+def add_data(a: Any, b: Any) -> Any:
+    """The sum of two cotangents."""
+    return np.asarray(np.add(a, b), dtype=a.dtype)
+
+
+def node_gradients(node: TapeNode, out: Sequence[Any], known: dict[Any, Any], create: bool) -> Sequence[Any]:
+    """Cotangents of one node's operands (None where none flows)."""
+    if node.__class__ is not TapeNode:
+        return node.backward(out, create)  # type: ignore[no-any-return, attr-defined]
+    present = tuple(k for k, g in enumerate(out) if g is not None)
+    types = operand_types(node, known)
+    needs = tuple(e is not None for e in node.edges)
+    saved = tuple(s is not None for s in node.saved)
+    key = (node.op, types, needs, present, saved)
+    plan = _step_plans.get(key)
+    if plan is None:
+        refs = tuple(-1 - i for i in range(len(types)))
+        wrt = tuple(-1 - i for i, need in enumerate(needs) if need)
+        seeds = tuple((0, k) for k in present)
+        plan = _step_plans[key] = build_plan(Structure(((node.op, refs, saved),), types, seeds, wrt))
+    grads = iter(_run_step(node, plan, types, [g for g in out if g is not None], create))
+    flows = iter(plan.flows)
+    return [next(grads) if need and next(flows) else None for need in needs]
+
+
+def _run_step(
+    node: TapeNode, plan: Plan, types: Sequence[TensorType], seeds: Sequence[Any], create: bool
+) -> Sequence[Any]:
+    if create:
+        inputs = [_saved_tensor(node, slot, types) for _, slot in plan.residuals]
+        return evaluate(plan.graph, [*inputs, *seeds], lambda op, xs: apply_all(op, *xs))
+    tracer = local.mode.tracer
+    data = [node.saved[slot] for _, slot in plan.residuals]
+    if tracer is None:
+        arrays = [as_array(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
+        return run(plan.graph, [*arrays, *seeds])
+    values = [tracer.lift(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
+    with tracer.at(node.location):
+        return evaluate(plan.graph, [*values, *seeds], tracer.emit)
+
+
+def as_array(x: Any, type: TensorType) -> Any:
+    """Saved data as an array: the fast path saves Python numbers as they are."""
+    return x if x.__class__ is np.ndarray else np.asarray(x, dtype=type.dtype.np)
+
+
+def _saved_tensor(node: TapeNode, slot: int, types: Sequence[TensorType]) -> Tensor:
+    """A residual as a tensor that still has its history."""
+    count = len(node.edges)
+    data = node.saved[slot]
+    if slot >= count:
+        t = wrap(data)
+        t._node, t._index, t._requires_grad = node, slot - count, True
+        return t
+    if not isinstance(data, np.ndarray) and not hasattr(data, "type"):
+        data = np.asarray(data, dtype=types[slot].dtype.np)
+    e = node.edges[slot]
+    if isinstance(e, Tensor):
+        return e
+    t = wrap(data)
+    if e is not None:
+        t._node, t._index = (e, 0) if isinstance(e, TapeNode) else e
+        t._requires_grad = True
+    return t

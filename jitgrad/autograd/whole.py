@@ -1,0 +1,157 @@
+"""The gradient of a whole tape as one plan, compiled when its structure comes again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.config import config
+from jitgrad.ir.interpreter import run
+from jitgrad.ir.types import TensorType
+
+from ..tape import TapeNode
+from ..tensor import Tensor
+from .plan import Plan, Structure, build_plan
+
+_MAX_STRUCTURES = 512
+
+
+@dataclass
+class BackwardStats:
+    """How eager backward passes ran: whole plans interpreted, compiled and replayed, or node by node."""
+
+    structures: int = 0
+    interpreted: int = 0
+    compiled: int = 0
+    replayed: int = 0
+
+
+class _Entry:
+    """A structure's plan, and its executable once it has come twice."""
+
+    __slots__ = ("executable", "lock", "plan")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.executable: Any = None
+        self.lock = threading.Lock()
+
+
+stats = BackwardStats()
+_entries: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
+
+
+def run_whole(
+    nodes: Sequence[TapeNode], roots: Sequence[Any], cotangents: Sequence[Any], targets: Sequence[Any] | None
+) -> dict[Any, Any]:
+    """Cotangents by target edge."""
+    structure, edges = describe(nodes, roots, targets)
+    key = structure.key()
+    entry = _entries.get(key)
+    if entry is None:
+        entry = _entries[key] = _Entry(build_plan(structure))
+        stats.structures += 1
+        if len(_entries) > _MAX_STRUCTURES:
+            _entries.popitem(last=False)
+        grads = _interpret(entry.plan, nodes, cotangents)
+    elif not config.compile_backward:
+        grads = _interpret(entry.plan, nodes, cotangents)
+    else:
+        grads = _replay(entry, nodes, cotangents)
+    given = iter(grads)
+    out = {e: next(given) for e, flows in zip(edges, entry.plan.flows, strict=True) if flows}
+    for e, g in zip(roots, cotangents, strict=True):
+        if e.__class__ is not TapeNode and e.__class__ is not tuple:
+            out[e] = g if e not in out else out[e] + g
+    return out
+
+
+def _inputs(plan: Plan, nodes: Sequence[TapeNode]) -> list[Any]:
+    out = []
+    for (i, slot), value in zip(plan.residuals, plan.graph.inputs, strict=False):
+        x = nodes[i].saved[slot]
+        out.append(value.type.dtype.np.type(x) if x.__class__ is float or x.__class__ is int else x)
+    return out
+
+
+def _interpret(plan: Plan, nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> list[Any]:
+    stats.interpreted += 1
+    arrays = run(plan.graph, [*_inputs(plan, nodes), *cotangents])
+    taken = {id(g) for g in cotangents}
+    for i, g in enumerate(arrays):
+        if id(g) in taken or not g.flags.owndata or not g.flags.writeable:
+            arrays[i] = g.copy()
+        taken.add(id(g))
+    return arrays
+
+
+def _replay(entry: _Entry, nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> list[Any]:
+    if entry.executable is None:
+        from ..compiler.backend import compile_graph
+
+        with entry.lock:
+            if entry.executable is None:
+                entry.executable = compile_graph(entry.plan.graph, name="backward")
+                stats.compiled += 1
+    stats.replayed += 1
+    return entry.executable([*_inputs(entry.plan, nodes), *cotangents])  # type: ignore[no-any-return]
+
+
+def describe(
+    nodes: Sequence[TapeNode], roots: Sequence[Any], targets: Sequence[Any] | None
+) -> tuple[Structure, list[Any]]:
+    """The structure of a tape, and the target edges in the order of `wrt`."""
+    number: dict[Any, int] = {node: i for i, node in enumerate(nodes)}
+    outside: list[TensorType] = []
+    leaves: dict[Any, int] = {}
+    steps = []
+    for node in nodes:
+        refs: list[Any] = []
+        for i, e in enumerate(node.edges):
+            if e is None:
+                refs.append(-1 - len(outside))
+                outside.append(_constant_type(node, i))
+                continue
+            producer = e if e.__class__ is TapeNode else e[0] if e.__class__ is tuple else None
+            if producer in number:
+                refs.append((number[producer], 0 if e is producer else e[1]))
+                continue
+            at = leaves.get(e)
+            if at is None:
+                at = leaves[e] = -1 - len(outside)
+                outside.append(_edge_type(node, i, e))
+            refs.append(at)
+        steps.append((node.op, tuple(refs), tuple([s is not None for s in node.saved])))
+
+    def ref(e: Any) -> Any:
+        if e in number:
+            return (number[e], 0)
+        if e.__class__ is tuple and e[0] in number:
+            return (number[e[0]], e[1])
+        return leaves.get(e)
+
+    edges = (
+        [e for e in leaves if isinstance(e, Tensor)]
+        if targets is None
+        else [e for e in targets if ref(e) is not None]
+    )
+    seeds = tuple(r for r in map(ref, roots) if r is not None)
+    return Structure(tuple(steps), tuple(outside), seeds, tuple(map(ref, edges))), edges
+
+
+def _constant_type(node: TapeNode, i: int) -> TensorType:
+    saved = node.saved[i]
+    if saved is not None and hasattr(saved, "dtype"):
+        return TensorType(saved.shape, dtypes.FROM_NUMPY[saved.dtype])
+    t = node.types[i]
+    return t if t.__class__ is TensorType else TensorType(t[0], dtypes.FROM_NUMPY[t[1]])
+
+
+def _edge_type(node: TapeNode, i: int, e: Any) -> TensorType:
+    if isinstance(e, Tensor):
+        return e.type_
+    return _constant_type(node, i)

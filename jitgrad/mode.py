@@ -1,0 +1,40 @@
+"""The ambient state of a thread: grad mode, the active tracer, the default dtype.
+
+One attribute look-up (`local.mode`) reaches all of it, because every eager op pays for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    from .compiler.tracer import Tracer
+
+
+class Mode:
+    """What changes the meaning of ops in this thread."""
+
+    __slots__ = ("anomaly", "default_dtype", "grad", "inference", "tracer")
+
+    def __init__(self) -> None:
+        self.grad: bool = True
+        self.inference: bool = False
+        self.anomaly: bool = False
+        self.tracer: Tracer | None = None
+        self.default_dtype: DType = dtypes.float32
+
+    def key(self) -> tuple[object, ...]:
+        """The part of a compiled function's key that comes from here."""
+        return (self.grad, self.inference, self.default_dtype)
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.mode = Mode()
+
+
+local = _Local()

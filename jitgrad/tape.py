@@ -1,0 +1,94 @@
+"""The tape: what an eager (or traced) op leaves behind for its gradient.
+
+Each node names its op, where its operands came from, and the residuals its gradient rule uses; which those
+are is found by running the rule once (`ir.autodiff.residuals`). A set of reachable nodes is an IR graph in
+all but form; `autograd.plan` turns it into one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.ir.autodiff import residuals
+from jitgrad.ir.op import Op
+from jitgrad.ir.types import TensorType
+
+_next_seq = itertools.count().__next__
+
+# Where an operand came from: a node's only result, (node, result index), a leaf tensor, or None for a constant.
+Edge = Any
+Mask = tuple[tuple[bool, ...], tuple[bool, ...]]
+_masks: dict[tuple[Any, ...], Mask] = {}
+
+
+class Storage:
+    """What tensors that share memory have in common: the count of writes, and the views to refresh after one."""
+
+    __slots__ = ("__weakref__", "_version", "views")
+
+    def __init__(self) -> None:
+        self._version = 0
+        self.views: list[Any] = []
+
+
+class TapeNode:
+    """One recorded op. `saved` holds residual data (operands, then results; None where not used).
+
+    `types` gives an operand's type where it has neither an edge nor saved data. `owners` and `versions` detect
+    writes to saved data; `saved` is None once the node's gradient has been taken.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "edges",
+        "hooks",
+        "location",
+        "op",
+        "owners",
+        "saved",
+        "seq",
+        "types",
+        "versions",
+    )
+
+    def __init__(
+        self, op: Op, edges: tuple[Edge, ...], saved: Any, owners: Any, versions: Any, types: Any
+    ) -> None:
+        self.op = op
+        self.edges = edges
+        self.saved = saved
+        self.owners = owners
+        self.versions = versions
+        self.types = types
+        self.seq = _next_seq()
+        self.hooks: Any = None
+        self.location: Any = None
+
+    @property
+    def name(self) -> str:
+        """As PyTorch prints a `grad_fn`: `MulBackward0`."""
+        return f"{type(self.op).__name__}Backward0"
+
+    def __call__(self, *cotangents: Any) -> Any:
+        raise TypeError(f"{self.name} is not callable; use jitgrad.autograd.grad")
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The producers of the operands, as in PyTorch: (node or None, result index) pairs."""
+        return tuple(
+            (None, 0) if e is None else (e, 0) if not isinstance(e, tuple) else e for e in self.edges
+        )
+
+
+def residual_mask(op: Op, types: Sequence[TensorType], needs: tuple[bool, ...]) -> Mask:
+    """Which operands and results the gradient rule of `op` uses."""
+    key = (op, needs, tuple(t.dtype for t in types), len(types))
+    mask = _masks.get(key)
+    if mask is None:
+        mask = _masks[key] = residuals(op, types, needs)
+    return mask
