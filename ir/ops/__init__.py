@@ -14,10 +14,14 @@ from . import (
     comparison,
     complex,
     creation,
+    indexing,
+    linalg,
     math,
     reduction,
     select,
     shape,
+    slicing,
+    write,
 )
 
 _MODULES: tuple[ModuleType, ...] = (
@@ -30,6 +34,10 @@ _MODULES: tuple[ModuleType, ...] = (
     shape,
     broadcast,
     reduction,
+    write,
+    slicing,
+    indexing,
+    linalg,
 )
 
 

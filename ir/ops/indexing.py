@@ -1,0 +1,462 @@
+"""Reading and writing at integer indices: `Gather`, `IndexSelect` and `TakeNd`, each with its transpose.
+
+Indices are integer tensors. Negative ones count from the end; ones out of range raise `IndexError`.
+Because a generated kernel cannot raise, these ops run by their references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, scalar
+from ..builder import Builder
+from ..errors import DimError, DTypeError, ShapeError, operand_lines
+from ..graph import Value
+from ..op import Array, Cotangents, IndexMap, Load, Op, Values, op
+from ..scalar import Expr
+from ..types import Shape, TensorType
+from .broadcast import accumulator_dtype
+from .comparison import Eq
+from .creation import Full, Iota, zeros_like
+from .select import Where
+from .shape import Reshape
+
+__all__ = ["Gather", "IndexAdd", "IndexPut", "IndexSelect", "Scatter", "ScatterAdd", "TakeNd"]
+
+
+class _Indexed(Op):
+    """What the ops of this file share: checks, and no generated kernels."""
+
+    def can_emit(self, *operands: TensorType) -> bool:
+        """Never: an index out of range must raise."""
+        return False
+
+    def _check_index(self, index: TensorType) -> None:
+        if index.dtype.kind != "int":
+            raise DTypeError(f"{self.name}: the index is {index.dtype.name}, not an integer type")
+
+    def _check_axis(self, axis: int, x: TensorType) -> None:
+        if not 0 <= axis < x.ndim:
+            raise ShapeError(f"{self.name}: axis {axis} is not among {x.ndim} axes{operand_lines((x,))}")
+
+    def _check_source(self, base: TensorType, source: TensorType, shape: Shape) -> None:
+        if source.dtype is not base.dtype:
+            raise DTypeError(f"{self.name}: operand dtypes differ{operand_lines((base, source))}")
+        if source.shape != shape:
+            raise ShapeError(
+                f"{self.name}: the source's shape is {list(source.shape)}, the region's {list(shape)}"
+                f"{operand_lines((base, source))}"
+            )
+
+    def _wrapped(self, index: Array, axis: int, length: int) -> Array:
+        """`index` with negative values counted from the end, checked."""
+        if index.size and (index.max() >= length or index.min() < -length):
+            bad = next(int(i) for i in index.flat if not -length <= i < length)
+            raise DimError(f"{self.name}: index {bad} is out of range for axis {axis} of length {length}")
+        index = index.astype(np.int64)
+        return np.where(index < 0, index + length, index)
+
+
+def _wrapped_expr(index: Expr, length: int) -> Expr:
+    index = scalar.convert(index, dtypes.int64)
+    return scalar.where(index < 0, index + scalar.size(length), index)
+
+
+def _load_wrapped(x: Load, position: Sequence[Expr], axes: Sequence[int]) -> Expr:
+    """The element at `position`, which is computed along `axes`; 0 out of range."""
+    lengths = x.type.shape
+    within = [c for a in axes for c in (position[a] >= 0, position[a] < scalar.size(lengths[a]))]
+    return x(tuple(position), scalar.every(within))
+
+
+def _add_rows(out: Array, rows: Array, values: Array) -> None:
+    """`out[rows[i]] += values[i]` for matrices `out` and `values`, rows repeated or not."""
+    if values.size == 0:
+        return
+    wide = accumulator_dtype(dtypes.FROM_NUMPY[values.dtype]).np
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]
+    starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
+    with np.errstate(all="ignore"):
+        sums = np.add.reduceat(values[order].astype(wide, copy=False), starts, axis=0, dtype=wide)
+        out[rows[starts]] = (out[rows[starts]] + sums).astype(out.dtype)
+
+
+def _written_last(b: Builder, write: Op, read: Op, base: Value, indices: Values, value: Value) -> Value:
+    """A bool for each element of `value`: whether it, of all written to the same place, is the last."""
+    order = b(Reshape(value.shape), b(Iota((value.size,), 0, dtypes.int64, value.type.device)))
+    nowhere = b(Full(base.shape, dtypes.int64, -1, base.type.device))
+    return b(Eq(), b(read, b(write, nowhere, *indices, order), *indices), order)
+
+
+class _AlongAxis(_Indexed):
+    """Along one axis, with an index for every element."""
+
+    axis: int
+
+    def _check(self, x: TensorType, index: TensorType) -> None:
+        self._check_index(index)
+        self._check_axis(self.axis, x)
+        fits = x.ndim == index.ndim and all(
+            n <= m for a, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)) if a != self.axis
+        )
+        if not fits:
+            raise ShapeError(
+                f"{self.name}: index {list(index.shape)} is not within {list(x.shape)} apart from axis "
+                f"{self.axis}{operand_lines((x, index))}"
+            )
+
+    def _coordinates(self, x: Array, index: Array) -> tuple[Array, ...]:
+        """Per axis of `x`, the coordinate of each element named by `index` (broadcasting)."""
+        grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+        grid[self.axis] = self._wrapped(index, self.axis, x.shape[self.axis])
+        return tuple(grid)
+
+
+@op
+class Gather(IndexMap, _AlongAxis):
+    """`out[i][j] = x[index[i][j]][j]` for axis 0, and so on: `torch.gather`.
+
+    The result has the shape of `index`, which may be shorter than `x` along the other axes.
+
+    >>> import jitgrad as jg
+    >>> jg.gather(jg.tensor([[1, 2], [3, 4]]), 1, jg.tensor([[1], [0]]))
+    tensor([[2],
+            [3]])
+    """
+
+    axis: int
+    name = "gather"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """An integer index of the same rank, within the operand apart from `axis`."""
+        x, index = operands
+        self._check(x, index)
+        return (x.with_shape(index.shape),)
+
+    def reference(self, *operands: Array) -> Array:
+        """Advanced indexing."""
+        x, index = operands
+        return x[self._coordinates(x, index)]
+
+    def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
+        """The element named by the index tensor; 0 if out of range."""
+        x, at = operands
+        named = _wrapped_expr(at(index), x.type.shape[self.axis])
+        position = [named if a == self.axis else i for a, i in enumerate(index)]
+        return _load_wrapped(x, position, (self.axis,))
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The cotangent added up where it was read."""
+        (g,) = cotangents
+        assert g is not None
+        x, index = operands
+        return b(ScatterAdd(self.axis), zeros_like(b, x), index, g), None
+
+
+@op
+class ScatterAdd(_AlongAxis):
+    """`base` with `source` added at the places that `Gather` would read; repeated places add up.
+
+    Operands: `base`, `index`, `source` (of the shape of `index`).
+    """
+
+    axis: int
+    name = "scatter_add"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """As for `Gather`; the source has the index's shape and the base's dtype."""
+        base, index, source = operands
+        self._check(base, index)
+        self._check_source(base, source, index.shape)
+        return (base,)
+
+    def reference(self, *operands: Array) -> Array:
+        """Sums by place."""
+        base, index, source = operands
+        out = np.array(base, order="C")
+        places = np.ravel_multi_index(
+            np.broadcast_arrays(*self._coordinates(base, index)), base.shape, mode="clip"
+        )
+        _add_rows(out.reshape(-1, 1), places.reshape(-1), source.reshape(-1, 1))
+        return out
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The base's: the cotangent. The source's: the cotangent read at the index."""
+        (g,) = cotangents
+        return g, None, b(Gather(self.axis), g, operands[1]) if needs[2] and g is not None else None
+
+
+@op
+class Scatter(_AlongAxis):
+    """`base` with the places that `Gather` would read set to `source`; the last in row-major order wins.
+
+    Operands: `base`, `index`, `source` (of the shape of `index`).
+    """
+
+    axis: int
+    name = "scatter"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """As for `Gather`; the source has the index's shape and the base's dtype."""
+        base, index, source = operands
+        self._check(base, index)
+        self._check_source(base, source, index.shape)
+        return (base,)
+
+    def reference(self, *operands: Array) -> Array:
+        """Assignment by advanced indexing."""
+        base, index, source = operands
+        out = np.array(base, order="C")
+        out[self._coordinates(base, index)] = source
+        return out
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The base's: the cotangent with the places zeroed. The source's: what was read of its own."""
+        (g,) = cotangents
+        assert g is not None
+        base, index, source = operands
+        zeros = zeros_like(b, source)
+        g_base = b(self, g, index, zeros) if needs[0] else None
+        if not needs[2]:
+            return g_base, None, None
+        last = _written_last(b, self, Gather(self.axis), base, (index,), source)
+        return g_base, None, b(Where(), last, b(Gather(self.axis), g, index), zeros)
+
+
+class _Selecting(_Indexed):
+    """Along one axis, with a 1-d index for whole stretches."""
+
+    axis: int
+
+    def _selected(self, x: TensorType, index: TensorType) -> Shape:
+        """The shape of the stretches named by the index."""
+        self._check_index(index)
+        self._check_axis(self.axis, x)
+        if index.ndim != 1:
+            raise ShapeError(f"{self.name}: the index is not 1-d{operand_lines((x, index))}")
+        return (*x.shape[: self.axis], index.shape[0], *x.shape[self.axis + 1 :])
+
+
+@op
+class IndexSelect(IndexMap, _Selecting):
+    """The stretches along `axis` named by a 1-d index: `torch.index_select`, and embedding look-ups.
+
+    >>> import jitgrad as jg
+    >>> jg.index_select(jg.tensor([[1, 2], [3, 4]]), 0, jg.tensor([1, 1]))
+    tensor([[3, 4],
+            [3, 4]])
+    """
+
+    axis: int
+    name = "index_select"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """A 1-d integer index."""
+        x, index = operands
+        return (x.with_shape(self._selected(x, index)),)
+
+    def reference(self, *operands: Array) -> Array:
+        """`numpy.take`."""
+        x, index = operands
+        return np.take(x, self._wrapped(index, self.axis, x.shape[self.axis]), self.axis)
+
+    def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
+        """The element named by the index tensor; 0 if out of range."""
+        x, at = operands
+        named = _wrapped_expr(at((index[self.axis],)), x.type.shape[self.axis])
+        position = [named if a == self.axis else i for a, i in enumerate(index)]
+        return _load_wrapped(x, position, (self.axis,))
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The cotangent added up where it was read."""
+        (g,) = cotangents
+        assert g is not None
+        x, index = operands
+        return b(IndexAdd(self.axis), zeros_like(b, x), index, g), None
+
+
+@op
+class IndexAdd(_Selecting):
+    """`base` with `source` added to the stretches that `IndexSelect` would read; repeated ones add up.
+
+    Operands: `base`, `index` (1-d), `source`.
+    """
+
+    axis: int
+    name = "index_add"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """A 1-d integer index, and a source as `IndexSelect` would give it."""
+        base, index, source = operands
+        self._check_source(base, source, self._selected(base, index))
+        return (base,)
+
+    def reference(self, *operands: Array) -> Array:
+        """Sums by stretch."""
+        base, index, source = operands
+        named = self._wrapped(index, self.axis, base.shape[self.axis])
+        out = np.array(np.moveaxis(base, self.axis, 0), order="C")
+        if source.size:
+            values = np.moveaxis(source, self.axis, 0).reshape(len(named), -1)
+            _add_rows(out.reshape(len(out), -1), named, values)
+        return np.moveaxis(out, 0, self.axis)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The base's: the cotangent. The source's: the stretches of the cotangent."""
+        (g,) = cotangents
+        return g, None, b(IndexSelect(self.axis), g, operands[1]) if needs[2] and g is not None else None
+
+
+class _AtCoordinates(_Indexed):
+    """At the coordinates that several index tensors of one shape give along `axes`."""
+
+    axes: tuple[int, ...]
+
+    def _region(self, x: TensorType, indices: Sequence[TensorType]) -> Shape:
+        """The shape of what the indices name."""
+        if list(self.axes) != sorted(set(self.axes)) or len(self.axes) != len(indices) or not indices:
+            raise ShapeError(
+                f"{self.name}: {len(indices)} indices for axes {list(self.axes)}{operand_lines((x,))}"
+            )
+        for axis, index in zip(self.axes, indices, strict=True):
+            self._check_axis(axis, x)
+            self._check_index(index)
+            if index.shape != indices[0].shape:
+                raise ShapeError(f"{self.name}: index shapes differ{operand_lines(indices)}")
+        rest = [n for a, n in enumerate(x.shape) if a not in self.axes]
+        at = self._place()
+        return (*rest[:at], *indices[0].shape, *rest[at:])
+
+    def _place(self) -> int:
+        """Where in the result the indices' axes are: at the first if `axes` are neighbours, else in front."""
+        first, last = self.axes[0], self.axes[-1]
+        return first if last - first == len(self.axes) - 1 else 0
+
+    def _key(self, x: Array, indices: Sequence[Array]) -> tuple[Any, ...]:
+        """The index tuple for NumPy."""
+        key: list[Any] = [slice(None)] * x.ndim
+        for axis, index in zip(self.axes, indices, strict=True):
+            key[axis] = self._wrapped(index, axis, x.shape[axis])
+        return tuple(key)
+
+
+@op
+class TakeNd(IndexMap, _AtCoordinates):
+    """`x[:, i, j]`: the stretches at the coordinates that index tensors give along `axes`.
+
+    Operands: `x`, then one integer tensor per axis, all of one shape. Their axes stand in the result where
+    the first of `axes` stood if these are neighbours, else in front, as in NumPy.
+
+    >>> import jitgrad as jg
+    >>> jg.tensor([[1, 2], [3, 4]])[jg.tensor([0, 1]), jg.tensor([1, 1])]
+    tensor([2, 4])
+    """
+
+    axes: tuple[int, ...]
+    name = "take_nd"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """One integer index per axis, all of one shape."""
+        x, *indices = operands
+        return (x.with_shape(self._region(x, indices)),)
+
+    def reference(self, *operands: Array) -> Array:
+        """Advanced indexing."""
+        x, *indices = operands
+        return x[self._key(x, indices)]
+
+    def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
+        """The element at the coordinates read from the indices; 0 if out of range."""
+        x, *indices = operands
+        at, width = self._place(), indices[0].type.ndim
+        named = index[at : at + width]
+        rest = iter((*index[:at], *index[at + width :]))
+        lengths = x.type.shape
+        found = {
+            axis: _wrapped_expr(load(named), lengths[axis])
+            for axis, load in zip(self.axes, indices, strict=True)
+        }
+        position = [found[a] if a in found else next(rest) for a in range(x.type.ndim)]
+        return _load_wrapped(x, position, self.axes)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The cotangent added up where it was read."""
+        (g,) = cotangents
+        assert g is not None
+        x, *indices = operands
+        g_x = b(IndexPut(self.axes, True), zeros_like(b, x), *indices, g)
+        return g_x, *(None for _ in indices)
+
+
+@op
+class IndexPut(_AtCoordinates):
+    """`base` with the places that `TakeNd` would read set to `value`, or with it added there if `accumulate`.
+
+    Operands: `base`, one integer tensor per axis, `value`. Of values set to the same place the last in
+    row-major order stays.
+    """
+
+    axes: tuple[int, ...]
+    accumulate: bool = False
+    name = "index_put"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """One integer index per axis, and a value as `TakeNd` would give it."""
+        base, *indices, value = operands
+        self._check_source(base, value, self._region(base, indices))
+        return (base,)
+
+    def reference(self, *operands: Array) -> Array:
+        """Assignment by advanced indexing, or sums by place."""
+        base, *indices, value = operands
+        if self.accumulate:
+            return self._accumulated(base, indices, value)
+        out = np.array(base, order="C")
+        out[self._key(base, indices)] = value
+        return out
+
+    def _accumulated(self, base: Array, indices: Sequence[Array], value: Array) -> Array:
+        key = self._key(base, indices)
+        front = tuple(range(len(self.axes)))
+        out = np.array(np.moveaxis(base, self.axes, front), order="C")
+        if value.size:
+            lengths = out.shape[: len(front)]
+            places = np.ravel_multi_index(tuple(key[a] for a in self.axes), lengths).reshape(-1)
+            at, width = self._place(), indices[0].ndim
+            values = np.moveaxis(value, tuple(range(at, at + width)), tuple(range(width)))
+            _add_rows(out.reshape(int(np.prod(lengths)), -1), places, values.reshape(len(places), -1))
+        return np.moveaxis(out, front, self.axes)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The base's: the cotangent, zeroed where set. The value's: what was read of its own."""
+        (g,) = cotangents
+        assert g is not None
+        base, *indices, value = operands
+        nothing = [None] * len(indices)
+        read = TakeNd(self.axes)
+        if self.accumulate:
+            return g, *nothing, b(read, g, *indices) if needs[-1] else None
+        zeros = zeros_like(b, value)
+        g_base = b(self, g, *indices, zeros) if needs[0] else None
+        if not needs[-1]:
+            return g_base, *nothing, None
+        last = _written_last(b, self, read, base, indices, value)
+        return g_base, *nothing, b(Where(), last, b(read, g, *indices), zeros)
