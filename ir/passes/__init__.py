@@ -1,0 +1,24 @@
+"""Passes: valid graph in, valid graph out, same meaning. Each is a frozen dataclass with a `run` method."""
+
+from __future__ import annotations
+
+from .algebra import SimplifyAlgebra
+from .base import Pass
+from .canonicalize import Canonicalize
+from .cse import EliminateCommonSubexpressions
+from .dce import EliminateDeadCode
+from .decompose import Decompose
+from .fold import FoldConstants
+from .pipeline import Pipeline, simplification
+
+__all__ = [
+    "Canonicalize",
+    "Decompose",
+    "EliminateCommonSubexpressions",
+    "EliminateDeadCode",
+    "FoldConstants",
+    "Pass",
+    "Pipeline",
+    "SimplifyAlgebra",
+    "simplification",
+]

@@ -1,0 +1,57 @@
+"""Common subexpression elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from ..graph import Graph, Node, Value
+from ..op import Op
+from ..ops.arithmetic import Add, Mul
+from ..rewrite import with_operands
+from .base import Pass
+
+
+@dataclass(frozen=True)
+class EliminateCommonSubexpressions(Pass):
+    """Computes each op on the same operands once.
+
+    Random ops are functions of their seed and offset, so they take part; ops with effects don't. The order of
+    operands is ignored where swapping them leaves each bit of the result as it is.
+    """
+
+    name = "cse"
+
+    def apply(self, graph: Graph) -> Graph:
+        """One sweep with a table of what has been computed."""
+        env: dict[Value, Value] = {}
+        first: dict[Hashable, Node] = {}
+        nodes = []
+        for old in graph.nodes:
+            node = with_operands(old, [env.get(v, v) for v in old.operands])
+            found = node if node.op.effect else first.setdefault(_key(node), node)
+            if found is node:
+                nodes.append(node)
+            if found is not old:
+                env.update(zip(old.results, found.results, strict=True))
+        if not env:
+            return graph
+        return Graph(graph.inputs, nodes, [env.get(v, v) for v in graph.outputs])
+
+
+def _key(node: Node) -> Hashable:
+    operands = node.operands
+    return node.op, (frozenset(operands) if commutes(node.op, operands) else operands)
+
+
+def commutes(op: Op, operands: tuple[Value, ...]) -> bool:
+    """Whether two operands may be swapped without changing a bit of the result (but which NaN a NaN is).
+
+    The larger of 0.0 and -0.0 may depend on the order, and so may the rounding of a complex product.
+    """
+    if not op.commutative or len(operands) != 2:
+        return False
+    dtype = operands[0].type.dtype
+    if not dtype.is_differentiable or not op.infer(*[v.type for v in operands])[0].dtype.is_differentiable:
+        return True
+    return isinstance(op, Add) or (isinstance(op, Mul) and not dtype.is_complex)

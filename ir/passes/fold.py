@@ -1,0 +1,64 @@
+"""Constant folding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..builder import Builder
+from ..graph import Graph, Node, Value
+from ..interpreter import apply_reference
+from ..op import Op, Pointwise, View
+from ..ops.creation import Constant, Full
+from ..rewrite import Rules, rewrite
+from .base import Pass
+from .literals import array_of, element_of, emit_array, made_by, number_of
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Computes what depends on constants alone, by the ops' references.
+
+    A `Full` stays a `Full`, whatever its size: pointwise ops are computed for one element, views pass it on.
+    Other constants are folded if all operands and results together have at most `limit` elements. `Iota` is
+    no constant, since kernels make it out of nothing. Random ops and effects are left alone, and so is what
+    raises.
+    """
+
+    limit: int = 4096
+    name = "fold"
+
+    def apply(self, graph: Graph) -> Graph:
+        """A rewriting with one rule for all ops."""
+        rules = Rules()
+        rules(Op)(self._rule)
+        return rewrite(graph, rules)
+
+    def _rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        op = node.op
+        if isinstance(op, Constant) and node.result.type.numel <= self.limit:
+            value = emit_array(b, op.literal.array, node.result.type)
+            return None if made_by(value, Constant) else (value,)
+        if op.random or op.effect or not node.operands:
+            return None
+        if all(made_by(v, Full) for v in node.operands):
+            if isinstance(op, View):
+                t = node.result.type
+                return (b(Full(t.shape, t.dtype, number_of(node.operands[0]), t.device)),)
+            if isinstance(op, Pointwise):
+                return self._compute(b, node, [element_of(v) for v in node.operands])
+        values = (*node.operands, *node.results)
+        if sum(v.type.numel for v in values) > self.limit:
+            return None
+        arrays = [array_of(v) for v in node.operands]
+        return self._compute(b, node, arrays) if all(a is not None for a in arrays) else None
+
+    def _compute(self, b: Builder, node: Node, arrays: Sequence[Any]) -> Sequence[Value] | None:
+        try:
+            results = apply_reference(node.op, arrays)
+        except Exception:  # an index out of range, say: it must be raised when the graph runs, if it does
+            return None
+        return [emit_array(b, np.asarray(x), v.type) for x, v in zip(results, node.results, strict=True)]
