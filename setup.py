@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from setuptools import setup
-
 FOLDERS = {"jitgrad": "jitgrad", "jitgrad.ir": "ir", "jitgrad.codegen": "codegen"}
 
 
@@ -19,4 +17,6 @@ def find_packages() -> list[str]:
 
 
 if __name__ == "__main__":
+    from setuptools import setup
+
     setup(packages=find_packages())

@@ -72,6 +72,6 @@ def report() -> Callable[[list[str]], None]:
 
     def check(violations: list[str]) -> None:
         if violations:
-            pytest.fail("\n".join([f"{len(violations)} violations", *violations]), pytrace=False)
+            pytest.fail("\n".join(dict.fromkeys(violations)), pytrace=False)
 
     return check

@@ -5,7 +5,13 @@ import subprocess
 import sys
 
 # (module, package imported inside one of its functions): why it waits until it is used.
-LAZY_IMPORTS: dict[tuple[str, str], str] = {}
+LAZY_IMPORTS: dict[tuple[str, str], str] = {
+    (
+        "jitgrad.autograd.whole",
+        "jitgrad.compiler.backend",
+    ): "loads Numba, which small eager scripts never need",
+    ("jitgrad.ir.picture", "networkx"): "only pictures need it",
+}
 
 HEAVY = ("numba", "llvmlite", "scipy", "networkx", "matplotlib", "cupy", "torch")
 
