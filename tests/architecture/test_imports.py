@@ -10,6 +10,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
         "jitgrad.autograd.whole",
         "jitgrad.compiler.backend",
     ): "loads Numba, which small eager scripts never need",
+    ("jitgrad.compiler.backend", "jitgrad.codegen"): "loads Numba",
     ("jitgrad.ir.picture", "networkx"): "only pictures need it",
 }
 
