@@ -9,6 +9,7 @@ from types import ModuleType
 
 from ..op import Op
 from . import (
+    activation,
     arithmetic,
     broadcast,
     comparison,
@@ -21,6 +22,8 @@ from . import (
     select,
     shape,
     slicing,
+    softmax,
+    windows,
     write,
 )
 
@@ -38,6 +41,9 @@ _MODULES: tuple[ModuleType, ...] = (
     slicing,
     indexing,
     linalg,
+    activation,
+    softmax,
+    windows,
 )
 
 
