@@ -1,0 +1,214 @@
+"""Emits one kernel as one LLVM function: statements, loops, accumulators.
+
+A "vector" loop becomes explicit vector code: whole registers first (several at a time where a reduction's
+latency wants it), then the rest under a mask, or one element at a time on machines without masked memory access. Reductions
+keep one partial result per lane and fold them in a fixed tree; the order is fixed by the text and the target, never by
+the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
+from .emit_analysis import changes
+from .emit_convert import I32, I64, ramp_constant, register_type
+from .emit_reduction import VectorPlan, fold_lanes, fold_pair, identity_value, vector_plan
+from .emit_values import Accumulator, Scope, ValueEmitter
+from .options import EmitOptions
+
+
+def emit_kernel(module: ir.Module, symbol: str, kernel: Kernel, options: EmitOptions) -> ir.Function:
+    """Add `kernel` to `module` as function `symbol` with the signature of `abi`."""
+    return KernelEmitter(module, symbol, kernel, options).run()
+
+
+class KernelEmitter(ValueEmitter):
+    """Emits statements; `ValueEmitter` does expressions and memory."""
+
+    def run(self) -> ir.Function:
+        """Emit the whole body."""
+        self.block(self.kernel.body)
+        self.builder.ret_void()
+        return self.function
+
+    def block(self, body: Iterable[Stmt]) -> None:
+        """Emit statements in order."""
+        for stmt in body:
+            match stmt:
+                case Loop():
+                    self._loop(stmt)
+                case Init():
+                    self._init(stmt)
+                case Update():
+                    self._update(stmt)
+                case Store():
+                    self.store(stmt, self.scope.lanes)
+
+    def _init(self, stmt: Init) -> None:
+        lanes, dtype = self.scope.lanes, stmt.value.dtype
+        value = self.value(stmt.value, lanes)
+        cell = self.alloca(register_type(dtype, lanes))
+        self.builder.store(value, cell)
+        self.scope.accumulators[stmt.index] = Accumulator(cell, dtype, lanes)
+        self.forget(frozenset({("acc", stmt.index)}))
+
+    def _update(self, stmt: Update) -> None:
+        b = self.builder
+        targets = [self.accumulator(i) for i in stmt.indices]
+        values = [self.value(v, t.lanes) for t, v in zip(targets, stmt.values)]
+        mask = self.scope.mask
+        for target, index, value in zip(targets, stmt.indices, values):
+            if mask is not None and target.outer:
+                value = b.select(mask, value, self.value(acc_ref(index, target.dtype), target.lanes))
+            b.store(value, target.cell)
+        self.forget(frozenset({("acc", i) for i in stmt.indices}))
+
+    # Loops
+
+    def _loop(self, loop: Loop) -> None:
+        b = self.builder
+        if loop.kind.startswith("parallel"):
+            start, stop = self.function.args[3], self.function.args[4]
+        else:
+            start, stop = self.value(loop.start, 1), self.value(loop.stop, 1)
+        changed = changes(loop)
+        self.forget(changed)
+        preheader, leave = b.append_basic_block(f"{loop.var.name}.pre"), b.append_basic_block(f"{loop.var.name}.end")
+        b.cbranch(b.icmp_signed("<", start, stop), preheader, leave)
+        b.position_at_end(preheader)
+        plan = None
+        if loop.kind.endswith("vector") and self.scope.vector is None:
+            plan = vector_plan(loop, self.kernel, self.dependencies, self.options)
+        if plan is None:
+            self._serial_loop(loop, start, stop, preheader)
+        else:
+            self._vector_loop(loop, plan, start, stop)
+        b.branch(leave)
+        b.position_at_end(leave)
+        self.forget(changed)
+
+    @contextmanager
+    def _inside(self, scope: Scope) -> Iterator[None]:
+        outer, self.scope = self.scope, scope
+        yield
+        self.scope = outer
+
+    def _serial_loop(self, loop: Loop, start: ir.Value, stop: ir.Value, preheader: ir.Block) -> None:
+        """A loop of one element (per lane of the vector loop around it, if any) at a time; `start < stop` holds."""
+        b, around = self.builder, self.scope
+        body, done = b.append_basic_block(f"{loop.var.name}.body"), b.append_basic_block(f"{loop.var.name}.done")
+        came_from = b.block
+        b.branch(body)
+        b.position_at_end(body)
+        index = b.phi(I64)
+        index.add_incoming(start, came_from)
+        scope = Scope(around, changes(loop), preheader, around.lanes, around.vector, around.mask)
+        scope.values[loop.var, 1] = index
+        with self._inside(scope):
+            self.block(loop.body)
+        following = b.add(index, I64(1))
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, stop), body, done)
+        b.position_at_end(done)
+
+    def _vector_loop(self, loop: Loop, plan: VectorPlan, start: ir.Value, stop: ir.Value) -> None:
+        """Whole registers, then the rest; `start < stop` holds."""
+        b, name, step = self.builder, loop.var.name, plan.lanes * plan.interleave
+        preheader = b.block
+        partials = [self._partials(plan) for _ in range(plan.interleave)]
+        count = b.sub(stop, start)
+        main_stop = b.add(start, b.sub(count, b.and_(count, I64(step - 1))))
+        body, after = b.append_basic_block(f"{name}.vector"), b.append_basic_block(f"{name}.rest")
+        b.cbranch(b.icmp_signed("<", start, main_stop), body, after)
+
+        b.position_at_end(body)
+        index = b.phi(I64)
+        index.add_incoming(start, preheader)
+        for copy in range(plan.interleave):
+            first = index if copy == 0 else b.add(index, I64(copy * plan.lanes))
+            self._vector_body(loop, plan, preheader, first, partials[copy], None)
+        following = b.add(index, I64(step))
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, main_stop), body, after)
+
+        b.position_at_end(after)
+        if self.options.masked_tails:
+            self._masked_rest(loop, plan, preheader, main_stop, stop, partials[0])
+            self._fold(plan, partials)
+        else:
+            self._fold(plan, partials)
+            self._scalar_rest(loop, preheader, main_stop, stop)
+
+    def _vector_body(
+        self, loop: Loop, plan: VectorPlan, preheader: ir.Block, first: ir.Value,
+        partials: dict[int, Accumulator], mask: ir.Value | None,
+    ) -> None:  # fmt: skip
+        scope = Scope(self.scope, changes(loop), preheader, plan.lanes, loop.var, mask)
+        scope.values[loop.var, 1] = first
+        scope.accumulators.update(partials)
+        with self._inside(scope):
+            self.block(loop.body)
+
+    def _masked_rest(
+        self, loop: Loop, plan: VectorPlan, preheader: ir.Block, start: ir.Value, stop: ir.Value,
+        partials: dict[int, Accumulator],
+    ) -> None:  # fmt: skip
+        """The last elements, in registers with idle lanes."""
+        b, name = self.builder, loop.var.name
+        came_from = b.block
+        body, done = b.append_basic_block(f"{name}.masked"), b.append_basic_block(f"{name}.done")
+        b.cbranch(b.icmp_signed("<", start, stop), body, done)
+        b.position_at_end(body)
+        index = b.phi(I64)
+        index.add_incoming(start, came_from)
+        left, lanes = b.sub(stop, index), I64(plan.lanes)
+        left = b.trunc(b.select(b.icmp_signed("<", left, lanes), left, lanes), I32)
+        ramp = ramp_constant(I32, range(plan.lanes))
+        mask = b.icmp_signed("<", ramp, self.splat(left, plan.lanes))
+        self._vector_body(loop, plan, preheader, index, partials, mask)
+        following = b.add(index, lanes)
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, stop), body, done)
+        b.position_at_end(done)
+
+    def _scalar_rest(self, loop: Loop, preheader: ir.Block, start: ir.Value, stop: ir.Value) -> None:
+        """The last elements, one at a time."""
+        b, done = self.builder, self.builder.append_basic_block(f"{loop.var.name}.finished")
+        enter = b.append_basic_block(f"{loop.var.name}.single")
+        b.cbranch(b.icmp_signed("<", start, stop), enter, done)
+        b.position_at_end(enter)
+        self._serial_loop(loop, start, stop, preheader)
+        b.branch(done)
+        b.position_at_end(done)
+
+    # Reductions
+
+    def _partials(self, plan: VectorPlan) -> dict[int, Accumulator]:
+        """One fresh partial result per reduced accumulator, at the identity of its function."""
+        cells: dict[int, Accumulator] = {}
+        for index, fn in plan.reductions.items():
+            dtype = self.accumulator(index).dtype
+            cell = self.alloca(register_type(dtype, plan.lanes))
+            self.builder.store(identity_value(fn, dtype, plan.lanes), cell)
+            cells[index] = Accumulator(cell, dtype, plan.lanes, outer=True)
+        return cells
+
+    def _fold(self, plan: VectorPlan, partials: list[dict[int, Accumulator]]) -> None:
+        """Fold the partial results into the accumulators they stand for."""
+        b = self.builder
+        for index, fn in plan.reductions.items():
+            target = self.accumulator(index)
+            kind = register_type(target.dtype, plan.lanes)
+            parts = [b.load(p[index].cell, typ=kind) for p in partials]
+            while len(parts) > 1:
+                parts = [fold_pair(b, fn, target.dtype, *parts[i : i + 2], plan.lanes) for i in range(0, len(parts), 2)]
+            whole = fold_lanes(b, fn, target.dtype, parts[0], plan.lanes)
+            old = b.load(target.cell, typ=register_type(target.dtype, 1))
+            b.store(fold_pair(b, fn, target.dtype, old, whole, 1), target.cell)
+
+
+__all__ = ["KernelEmitter", "emit_kernel"]

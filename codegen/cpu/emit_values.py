@@ -1,0 +1,341 @@
+"""Expressions, loads and stores of a kernel as LLVM values, each emitted once at the outermost place it may stand.
+
+Every loop opens a `Scope` that remembers the values emitted in it. An expression goes to the outermost scope in which
+none of its inputs changes; expressions with loads leave a loop only for its guarded preheader, so that nothing
+is read that the kernel would not read anyway. Updates and stores drop the values they make stale.
+
+In a vector loop a value exists in up to two forms: for all lanes (`lanes > 1`), and for the first lane
+(`lanes == 1`), from which consecutive addresses are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from jitgrad.ir import dtypes, scalar
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.errors import InternalError
+from jitgrad.ir.scalar import Arg, Const, Expr
+from llvmlite import ir
+
+from .. import mathlib
+from ..loops import walk
+from ..loops.ir import AccRef, Kernel, Load, LoopVar, Param, Slot, Store
+from . import abi
+from . import emit_convert as conv
+from .emit_analysis import ANY_LOAD, Dependencies, Dependency, stride
+from .emit_convert import I1, I8, I32, I64, POINTER, memory_type, register_type, splat_constant, vector_of
+from .emit_scalar import constant, emit_fn, intrinsic, type_suffix
+from .options import EmitOptions
+
+Key: TypeAlias = tuple[Expr, int]
+
+
+@dataclass(slots=True)
+class Accumulator:
+    """Where an accumulator lives: a stack cell that LLVM turns into registers."""
+
+    cell: ir.Value
+    dtype: DType
+    lanes: int
+    outer: bool = False  # a vector loop's partial result of an accumulator declared around it
+
+
+@dataclass(slots=True)
+class Scope:
+    """One nesting level of emitted code. `preheader` precedes the loop that opened it."""
+
+    parent: Scope | None = None
+    changes: frozenset[Dependency] = frozenset()
+    preheader: ir.Block | None = None
+    lanes: int = 1
+    vector: LoopVar | None = None
+    mask: ir.Value | None = None
+    values: dict[Key, ir.Value] = field(default_factory=dict)
+    accumulators: dict[int, Accumulator] = field(default_factory=dict)
+
+    def chain(self) -> Iterator[Scope]:
+        """This scope and those around it, innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+
+class ValueEmitter:
+    """Emits the expressions of one kernel into one function."""
+
+    def __init__(self, module: ir.Module, symbol: str, kernel: Kernel, options: EmitOptions) -> None:
+        self.kernel = kernel
+        self.options = options
+        self.dependencies = Dependencies(walk.stored_buffers(kernel.body))
+        signature = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64])
+        self.function = ir.Function(module, signature, symbol)
+        self.function.attributes.add("nounwind")
+        for argument, name in zip(self.function.args, ("buffers", "slots", "params", "begin", "end")):
+            argument.name = name
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.scope = Scope()
+        self.pointers = self._buffer_pointers()
+
+    def _buffer_pointers(self) -> list[ir.Value]:
+        b, table = self.builder, iter(range(len(self.kernel.buffers)))
+        pointers: list[ir.Value] = []
+        for buffer in self.kernel.buffers:
+            if buffer.role == "local":
+                storage = ir.ArrayType(memory_type(buffer.dtype, 1), buffer.length)
+                cell = b.alloca(storage)
+                cell.align = 64
+                pointers.append(b.bitcast(cell, POINTER))
+            else:
+                address = b.gep(self.function.args[0], [I64(next(table))], source_etype=POINTER)
+                pointers.append(b.load(address, typ=POINTER))
+        return pointers
+
+    # Scopes
+
+    @contextmanager
+    def _at(self, home: Scope) -> Iterator[None]:
+        """Emit at the current end of `home`, which is the preheader of the loop entered from it."""
+        if home is self.scope:
+            yield
+            return
+        child = next(s for s in self.scope.chain() if s.parent is home)
+        with self.builder.goto_block(child.preheader):
+            yield
+
+    def _home(self, deps: frozenset[Dependency]) -> Scope:
+        """The outermost scope where an expression with these dependencies may be emitted."""
+        scope = self.scope
+        while scope.parent is not None and not (scope.changes & deps):
+            parent = scope.parent
+            if ANY_LOAD in deps and scope is not self.scope:
+                break
+            scope = parent
+        return scope
+
+    def forget(self, changed: frozenset[Dependency]) -> None:
+        """Drop every remembered value that reads something in `changed`."""
+        for scope in self.scope.chain():
+            stale = [k for k in scope.values if self.dependencies.of(k[0]) & changed]
+            for key in stale:
+                del scope.values[key]
+
+    def accumulator(self, index: int) -> Accumulator:
+        """The cell of accumulator `index` in the innermost scope that declares it."""
+        for scope in self.scope.chain():
+            if index in scope.accumulators:
+                return scope.accumulators[index]
+        raise InternalError(f"accumulator {index} used before its Init")
+
+    def alloca(self, type_: ir.Type) -> ir.Value:
+        """A stack cell, in the entry block as LLVM's promotion to registers wants it."""
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(type_)
+
+    # Expressions
+
+    def value(self, expr: Expr, lanes: int) -> ir.Value:
+        """The value of `expr` on `lanes` lanes, emitted unless it is there already."""
+        found = self._lookup(expr, lanes)
+        if found is None:
+            for e in self._missing(expr, lanes):
+                found = self._place(e, lanes)
+        return found
+
+    def _lookup(self, expr: Expr, lanes: int) -> ir.Value | None:
+        if isinstance(expr, Const):
+            return constant(expr.value, expr.dtype, lanes)
+        key = (expr, lanes)
+        for scope in self.scope.chain():
+            value = scope.values.get(key)
+            if value is not None:
+                return value
+        return None
+
+    def _missing(self, root: Expr, lanes: int) -> list[Expr]:
+        """What must be emitted for `root`, operands first; indices of loads are left to the loads."""
+        seen: set[Expr] = set()
+        order: list[Expr] = []
+        stack = [(root, False)]
+        while stack:
+            expr, done = stack.pop()
+            if done:
+                order.append(expr)
+            elif expr not in seen and self._lookup(expr, lanes) is None:
+                seen.add(expr)
+                stack.append((expr, True))
+                if lanes == 1 or self._is_varying(expr):
+                    operands = expr.args[1:] if isinstance(expr, Load) else expr.args
+                    stack.extend((a, False) for a in reversed(operands))
+        return order
+
+    def _place(self, expr: Expr, lanes: int) -> ir.Value:
+        found = self._lookup(expr, lanes)
+        if found is not None:
+            return found
+        home = self._home(self.dependencies.of(expr))
+        uniform = None
+        if lanes > 1 and not self._is_varying(expr):
+            uniform = self.value(expr, 1)
+        with self._at(home):
+            value = self._emit(expr, lanes) if uniform is None else self.splat(uniform, lanes)
+        home.values[expr, lanes] = value
+        return value
+
+    def _is_varying(self, expr: Expr) -> bool:
+        """Whether lanes of the current vector loop may see different values of `expr`."""
+        if self.scope.vector is None:
+            return False
+        for dependency in self.dependencies.of(expr):
+            kind, name = dependency
+            if kind == "loop" and name == self.scope.vector.name:
+                return True
+            if kind == "acc" and self.accumulator(int(name)).lanes > 1:
+                return True
+        return False
+
+    def splat(self, value: ir.Value, lanes: int) -> ir.Value:
+        """One value in every lane."""
+        b, kind = self.builder, ir.VectorType(value.type, lanes)
+        first = b.insert_element(ir.Constant(kind, ir.Undefined), value, I32(0))
+        zeros = ir.Constant(ir.VectorType(I32, lanes), None)
+        return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+
+    def _emit(self, expr: Expr, lanes: int) -> ir.Value:
+        b = self.builder
+        match expr:
+            case LoopVar():
+                first = self.value(expr, 1)
+                return b.add(self.splat(first, lanes), conv.ramp_constant(I64, range(lanes)))
+            case Slot(index=index):
+                return b.load(b.gep(self.function.args[1], [I64(index)], source_etype=I64), typ=I64)
+            case Param(index=index):
+                cell = b.gep(self.function.args[2], [I64(abi.PARAM_CELL * index)], source_etype=I8)
+                raw = b.load(cell, typ=memory_type(expr.dtype, 1), align=expr.dtype.itemsize)
+                return conv.from_memory(b, raw, expr.dtype, 1)
+            case AccRef(index=index):
+                acc = self.accumulator(index)
+                return b.load(acc.cell, typ=register_type(acc.dtype, acc.lanes))
+            case Load():
+                return self._load(expr, lanes)
+        return self._apply(expr, [self.value(a, lanes) for a in expr.args], lanes)
+
+    def _apply(self, expr: Expr, args: list[ir.Value], lanes: int) -> ir.Value:
+        fn = expr.fn
+        if fn is None:
+            raise InternalError(f"leaf {expr!r} has no place in a kernel")
+        operand = expr.args[1 if fn is scalar.Fn.SELECT else 0].dtype
+        if fn in scalar.MATH:
+            return self._math(expr, args, lanes)
+        return emit_fn(self.builder, fn, operand, expr.dtype, args, lanes, not self.options.strict)
+
+    def _math(self, expr: Expr, args: list[ir.Value], lanes: int) -> ir.Value:
+        """A mathematical function, expanded into the closed core; half types go through float32."""
+        b, dtype = self.builder, expr.dtype
+        assert expr.fn is not None
+        half = dtype in conv.HALF_TYPES
+        template = mathlib.expand(expr.fn, dtypes.float32 if half else dtype)
+        values: dict[Expr, ir.Value] = {}
+        for e in mathlib.order(template):
+            if isinstance(e, Arg):
+                values[e] = args[e.index]
+            elif isinstance(e, Const):
+                values[e] = constant(e.value, e.dtype, lanes)
+            else:
+                assert e.fn is not None
+                operand = e.args[1 if e.fn is scalar.Fn.SELECT else 0].dtype
+                inner = [values[a] for a in e.args]
+                values[e] = emit_fn(b, e.fn, operand, e.dtype, inner, lanes, contract=False)
+        result = values[template]
+        return conv.round_to_half(b, result, dtype, lanes) if half else result
+
+    # Memory
+
+    def _address(self, buffer: int, index: ir.Value) -> ir.Value:
+        element = memory_type(self.kernel.buffers[buffer].dtype, 1)
+        pointer = self.builder.gep(self.pointers[buffer], [index], source_etype=element)
+        if isinstance(index.type, ir.VectorType):
+            pointer.type = ir.VectorType(POINTER, index.type.count)
+        return pointer
+
+    def _load(self, expr: Load, lanes: int) -> ir.Value:
+        mask = self.value(expr.args[1], lanes) if len(expr.args) == 3 else None
+        fill = self.value(expr.args[2], lanes) if len(expr.args) == 3 else None
+        if lanes == 1:
+            raw = self._load_one(expr, mask)
+        else:
+            raw = self._load_lanes(expr, mask, lanes)
+        loaded = conv.from_memory(self.builder, raw, expr.dtype, lanes)
+        return loaded if mask is None else self.builder.select(mask, loaded, fill)
+
+    def _load_one(self, expr: Load, mask: ir.Value | None) -> ir.Value:
+        b, memory = self.builder, memory_type(expr.dtype, 1)
+        address = self._address(expr.buffer, self.value(expr.args[0], 1))
+        if mask is not None:  # where nothing may be read, read a cell of our own
+            cell = self.alloca(memory)
+            b.store(ir.Constant(memory, None), cell)
+            address = b.select(mask, address, b.bitcast(cell, POINTER))
+        return b.load(address, typ=memory, align=expr.dtype.itemsize)
+
+    def _load_lanes(self, expr: Load, mask: ir.Value | None, lanes: int) -> ir.Value:
+        b, memory = self.builder, memory_type(expr.dtype, lanes)
+        step = self._stride(expr.args[0])
+        active = self._both(mask, self.scope.mask)
+        if step == 1:
+            address = self._address(expr.buffer, self.value(expr.args[0], 1))
+            if active is None:
+                return b.load(address, typ=memory, align=expr.dtype.itemsize)
+            return self._masked("load", memory, [address, I32(expr.dtype.itemsize), active, _zeros(memory)])
+        if step == -1 and active is None:
+            last = b.sub(self.value(expr.args[0], 1), I64(lanes - 1))
+            whole = b.load(self._address(expr.buffer, last), typ=memory, align=expr.dtype.itemsize)
+            order = conv.ramp_constant(I32, reversed(range(lanes)))
+            return b.shuffle_vector(whole, ir.Constant(memory, ir.Undefined), order)
+        index = self.value(expr.args[0], lanes)
+        if mask is None and self.scope.mask is not None:  # idle lanes read what the first reads
+            first = self.splat(b.extract_element(index, I32(0)), lanes)
+            index, active = b.select(self.scope.mask, index, first), None
+        every = active or splat_constant(I1, 1, lanes)
+        pointers = self._address(expr.buffer, index)
+        return self._masked("gather", memory, [pointers, I32(expr.dtype.itemsize), every, _zeros(memory)])
+
+    def store(self, stmt: Store, lanes: int) -> None:
+        """Emit `buffer[index] = value` for the active lanes."""
+        b, dtype = self.builder, self.kernel.buffers[stmt.buffer].dtype
+        raw = conv.to_memory(b, self.value(stmt.value, lanes), dtype, lanes)
+        mask = self.scope.mask if lanes > 1 else None
+        if lanes == 1 or self._stride(stmt.index) == 1:
+            address = self._address(stmt.buffer, self.value(stmt.index, 1))
+            if mask is None:
+                b.store(raw, address, align=dtype.itemsize)
+            else:
+                self._masked("store", ir.VoidType(), [raw, address, I32(dtype.itemsize), mask])
+        else:
+            pointers = self._address(stmt.buffer, self.value(stmt.index, lanes))
+            every = mask or splat_constant(I1, 1, lanes)
+            self._masked("scatter", ir.VoidType(), [raw, pointers, I32(dtype.itemsize), every])
+        self.forget(frozenset({("buffer", stmt.buffer)}))
+
+    def _stride(self, index: Expr) -> int | None:
+        assert self.scope.vector is not None
+        return stride(index, self.scope.vector)
+
+    def _both(self, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
+        return a if b is None else b if a is None else self.builder.and_(a, b)
+
+    def _masked(self, operation: str, result: ir.Type, args: list[ir.Value]) -> ir.Value:
+        """A call of one of LLVM's masked memory intrinsics."""
+        memory = args[0].type if operation in ("store", "scatter") else result
+        pointers = f"v{memory.count}p0" if operation in ("gather", "scatter") else "p0"
+        return intrinsic(self.builder, f"llvm.masked.{operation}.{type_suffix(memory)}.{pointers}", result, args)
+
+
+def _zeros(type_: ir.Type) -> ir.Constant:
+    return conv.TextConstant(type_, "zeroinitializer")
+
+
+__all__ = ["Accumulator", "Scope", "ValueEmitter", "vector_of"]

@@ -1,0 +1,67 @@
+"""Walks over loop-level IR: what a statement contains, what an expression depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from jitgrad.ir.scalar import Expr
+
+from .ir import Init, Load, Loop, Stmt, Store, Update
+
+
+def statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
+    """Every statement of `body`, nested ones included, in program order."""
+    for stmt in body:
+        yield stmt
+        if isinstance(stmt, Loop):
+            yield from statements(stmt.body)
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions a statement evaluates itself (a loop: its bounds)."""
+    match stmt:
+        case Loop(start=start, stop=stop):
+            return start, stop
+        case Init(value=value):
+            return (value,)
+        case Update(values=values):
+            return values
+        case Store(index=index, value=value):
+            return index, value
+
+
+def postorder(roots: Iterable[Expr]) -> list[Expr]:
+    """Every distinct expression under `roots`, operands before users."""
+    seen: set[Expr] = set()
+    order: list[Expr] = []
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        expr, done = stack.pop()
+        if done:
+            order.append(expr)
+        elif expr not in seen:
+            seen.add(expr)
+            stack.append((expr, True))
+            stack.extend((a, False) for a in reversed(expr.args))
+    return order
+
+
+def stored_buffers(body: Iterable[Stmt]) -> frozenset[int]:
+    """The buffers that some statement of `body` writes."""
+    return frozenset(s.buffer for s in statements(body) if isinstance(s, Store))
+
+
+def updated_accumulators(body: Iterable[Stmt]) -> frozenset[int]:
+    """The accumulators that some statement of `body` updates or declares."""
+    found: set[int] = set()
+    for stmt in statements(body):
+        if isinstance(stmt, Update):
+            found.update(stmt.indices)
+        elif isinstance(stmt, Init):
+            found.add(stmt.index)
+    return frozenset(found)
+
+
+def loads(roots: Iterable[Expr]) -> list[Load]:
+    """Every distinct load under `roots`."""
+    return [e for e in postorder(roots) if isinstance(e, Load)]

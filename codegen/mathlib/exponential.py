@@ -1,0 +1,61 @@
+"""exp and expm1: `x = n ln 2 + r`, a polynomial in `r` on [-ln2/2, ln2/2], and scaling by `2**n`.
+
+The reduction is Cody and Waite's (Software Manual for the Elementary Functions, 1980), in two parts; the polynomials are near-minimax
+Chebyshev fits of `(e**r - 1 - r) / r**2`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from jitgrad.ir import dtypes, scalar
+from jitgrad.ir.scalar import Expr, Fn
+
+from .formats import at_least, at_most, format_of, nearest_integer, polynomial, power_of_two, scale
+
+_TAIL: Final = {
+    dtypes.float32: (
+        0.5, 0.16666576666119928, 0.04166655421298415, 0.008363232883682618, 0.0013926250831497611,
+    ),
+    dtypes.float64: (
+        0.5, 0.16666666666666669, 0.041666666666623824, 0.008333333333330039, 0.0013888888917367081,
+        0.00019841269863171557, 2.4801521057868204e-05, 2.7557268276905696e-06, 2.7620201591031547e-07,
+        2.5100472505694996e-08,
+    ),
+}  # fmt: skip
+_LN2: Final = {
+    dtypes.float32: (0.693145751953125, 1.428606765330187e-06),
+    dtypes.float64: (0.6931471803691238, 1.9082149292705877e-10),
+}
+_RANGE: Final = {dtypes.float32: (-104.0, 89.0), dtypes.float64: (-746.0, 710.0)}
+"""Below, exp gives 0; above, infinity."""
+
+
+def _reduced_expm1(x: Expr) -> tuple[Expr, Expr]:
+    """`(n, e**r - 1)` for `x = n ln 2 + r`, `n` an integer expression."""
+    whole, n = nearest_integer(x, 1.0 / math.log(2.0))
+    high, low = _LN2[x.dtype]
+    r = scalar.fma(whole, -low, scalar.fma(whole, -high, x))
+    return n, scalar.fma(r * r, polynomial(r, _TAIL[x.dtype]), r)
+
+
+def exp(x: Expr) -> Expr:
+    """e**x; at most 1.1 ulp. NaN, infinities, overflow and denormal results as IEEE would have them."""
+    low, high = _RANGE[x.dtype]
+    n, fraction = _reduced_expm1(at_least(at_most(x, high), low))
+    return scale(fraction + 1.0, n)
+
+
+def expm1(x: Expr) -> Expr:
+    """e**x - 1; at most 1.2 ulp, exact in sign and value around 0."""
+    fmt = format_of(x)
+    lowest = -0.7 * (fmt.mantissa + 3)
+    n, fraction = _reduced_expm1(at_least(at_most(x, _RANGE[x.dtype][1]), lowest))
+    half_power = power_of_two(n - 1, fmt)
+    result = scalar.fma(half_power, fraction, half_power - 0.5)
+    return scalar.where(scalar.absolute(x) < 2.0 ** -(fmt.mantissa + 2), x, result + result)
+
+
+EXPANSIONS: Final[dict[Fn, Callable[..., Expr]]] = {Fn.EXP: exp, Fn.EXPM1: expm1}
