@@ -107,9 +107,13 @@ class Printer:
         return f"{text:{_LOCATION_COLUMN}} {where}" if where else text
 
     def op(self, op: Op) -> str:
-        """The op's name, with its fields in brackets if it has any."""
-        fields = ", ".join(f"{k}={self.field(v)}" for k, v in op.attributes().items())
-        return f"{op.name}[{fields}]" if fields else op.name
+        """The op's name, with the fields that don't have their default value in brackets."""
+        shown = []
+        for field in dataclasses.fields(op):  # type: ignore[arg-type]
+            text = self.field(getattr(op, field.name))
+            if field.default is dataclasses.MISSING or self.field(field.default) != text:
+                shown.append(f"{field.name}={text}")
+        return f"{op.name}[{', '.join(shown)}]" if shown else op.name
 
     def field(self, value: Any) -> str:
         """One field's value, exactly."""
@@ -181,7 +185,8 @@ def _tuple(printer: Printer, value: tuple[Any, ...]) -> str:
 
 
 def _nested_op(printer: Printer, op: Op) -> str:
-    return printer.op(op) if dataclasses.fields(op) else f"{op.name}[]"  # type: ignore[arg-type]
+    text = printer.op(op)
+    return text if text.endswith("]") else f"{text}[]"
 
 
 # In order: a bool is an int to Python.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from .. import dtypes, scalar
 from ..builder import Builder
 from ..errors import ShapeError, operand_lines
@@ -200,8 +198,10 @@ class Flip(View):
         return (x,)
 
     def reference(self, *operands: Array) -> Array:
-        """`numpy.flip`."""
-        return np.flip(operands[0], self.axes)
+        """Basic indexing; `numpy.flip` would turn a 0-d array into a number."""
+        (x,) = operands
+        back = (slice(None, None, -1 if a in self.axes else 1) for a in range(x.ndim))
+        return x[(*back, ...)]
 
     def _flipped(self, index: tuple[Expr, ...], shape: Shape) -> tuple[Expr, ...]:
         return tuple(

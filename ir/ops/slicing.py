@@ -69,7 +69,7 @@ class Slice(View):
 
     def reference(self, *operands: Array) -> Array:
         """Basic indexing."""
-        return operands[0][self.index]
+        return operands[0][(*self.index, ...)]  # the ellipsis keeps a 0-d operand an array
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The element at `start + step * index`."""

@@ -1,0 +1,297 @@
+"""Hypothesis strategies for random well-typed graphs with inputs that hold the awkward values.
+
+    from properties.strategies import graphs
+
+    @given(graphs())
+    def test_meaning(case):
+        graph, arrays = case
+
+The ops come from the registry: a new pointwise op or reduction takes part by being there.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import strategies as st
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.builder import Builder
+from jitgrad.ir.errors import JitgradError
+from jitgrad.ir.graph import Graph
+from jitgrad.ir.op import Op, Pointwise, Reduction
+from jitgrad.ir.ops import REGISTRY
+from jitgrad.ir.ops.broadcast import BroadcastTo
+from jitgrad.ir.ops.creation import Constant, Full, Iota, Literal
+from jitgrad.ir.ops.indexing import IndexSelect
+from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.select import Convert, Where
+from jitgrad.ir.ops.shape import Flip, Permute, Reshape
+from jitgrad.ir.ops.slicing import Concat, Diagonal, Pad, Slice
+from jitgrad.ir.ops.write import WriteView
+from jitgrad.ir.types import TensorType
+
+MAX_ELEMENTS = 300
+REAL = (dtypes.float32, dtypes.float64, dtypes.int64, dtypes.int32, dtypes.bool_)
+ALL = (*REAL, dtypes.uint8, dtypes.int8, dtypes.float16, dtypes.bfloat16, dtypes.complex64)
+AWKWARD = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.75, float("inf"), float("-inf"), float("nan"))
+NUMBERS = (0, -0.0, 1, -1, 2, 0.5, float("inf"), float("-inf"), float("nan"))
+
+
+def _takes_any(cls: type[Op]) -> bool:
+    return True
+
+
+@functools.cache
+def simple_pointwise() -> tuple[type[Pointwise], ...]:
+    """The pointwise ops without fields, whose operands are all of one type."""
+    found = (c for c in REGISTRY.values() if issubclass(c, Pointwise) and not issubclass(c, Where))
+    return tuple(c for c in found if not dataclasses.fields(c))
+
+
+@functools.cache
+def reductions() -> tuple[type[Reduction], ...]:
+    """The reductions that have axes and `keepdim` and nothing else."""
+    found = (c for c in REGISTRY.values() if issubclass(c, Reduction))
+    return tuple(c for c in found if {f.name for f in dataclasses.fields(c)} == {"axes", "keepdim"})
+
+
+@st.composite
+def graphs(
+    draw: Callable,
+    *,
+    max_nodes: int = 10,
+    max_inputs: int = 3,
+    dtypes: tuple = ALL,
+    allow: Callable[[type[Op]], bool] = _takes_any,
+    awkward: bool = True,
+) -> tuple[Graph, list[np.ndarray]]:
+    """A graph and arrays for its inputs.
+
+    `allow` says which op classes may occur (`Full`, `Iota` and `Constant` always may), `dtypes` which element types,
+    `awkward` whether inputs and constants hold NaN, infinities, signed zeros and denormals.
+    """
+    growth = _Growth(draw, dtypes, allow, awkward)
+    for _ in range(draw(st.integers(1, max_inputs))):
+        growth.input()
+    for _ in range(draw(st.integers(1, max_nodes))):
+        growth.step()
+    return growth.finish()
+
+
+class _Growth:
+    """A graph that grows by random steps. A step that would break an op's rule does nothing."""
+
+    def __init__(self, draw, types, allow, awkward):
+        self.draw, self.types, self.allow, self.awkward = draw, types, allow, awkward
+        self.b = Builder()
+        self.values = []
+        self.random = np.random.default_rng(draw(st.integers(0, 2**16)))
+        self.pointwise = tuple(filter(allow, simple_pointwise()))
+        self.reductions = tuple(filter(allow, reductions()))
+        steps = [
+            (5, Pointwise, self.apply_pointwise), (1, Where, self.where), (1, Convert, self.convert),
+            (2, Reduction, self.reduce), (1, Reshape, self.reshape), (1, Permute, self.permute), (1, Flip, self.flip),
+            (2, Slice, self.slice), (1, BroadcastTo, self.broadcast), (1, Diagonal, self.diagonal),
+            (1, Concat, self.concat), (1, Pad, self.pad), (1, MatMul, self.matmul), (1, WriteView, self.write),
+            (1, IndexSelect, self.index_select), (2, Full, self.constant),
+        ]  # fmt: skip
+        always = (Pointwise, Reduction, Full)
+        self.steps = [s for n, cls, s in steps if cls in always or allow(cls) for _ in range(n)]
+
+    def integer(self, low, high):
+        return self.draw(st.integers(low, high))
+
+    def pick(self, items):
+        return items[self.integer(0, len(items) - 1)]
+
+    def shape(self, ndim=None):
+        lengths = (2, 3, 1, 4, 5, 3, 2, 1, 0) if self.integer(0, 9) == 9 else (2, 3, 1, 4)
+        return tuple(self.pick(lengths) for _ in range(self.pick((2, 1, 3, 0, 2)) if ndim is None else ndim))
+
+    def input(self, type=None):
+        type = type or TensorType(self.shape(), self.pick(self.types))
+        value = self.b.input(type, f"x{len(self.b.inputs)}" if self.integer(0, 1) else "")
+        self.values.append(value)
+        return value
+
+    def step(self):
+        try:
+            made = self.pick(self.steps)()
+        except JitgradError:
+            return
+        if made is not None:
+            self.values.extend(made)
+
+    def emit(self, op, *operands):
+        types = op.infer(*[v.type for v in operands])
+        fit = all(t.numel <= MAX_ELEMENTS and t.dtype in self.types for t in types)
+        return self.b.emit(op, *operands) if fit else None
+
+    def like(self, type):
+        """A value of that type: one that is there, or else a number."""
+        there = [v for v in self.values if v.type == type]
+        if there and self.integer(0, 5):
+            return self.pick(there[-4:])
+        return self.b(Full(type.shape, type.dtype, self.number(type.dtype), type.device))
+
+    def number(self, dtype):
+        numbers = NUMBERS if dtype.is_differentiable else (0, 1, -1, 2, 7)
+        number = self.pick(numbers if self.awkward else (0, 1, -1, 2, 0.5))
+        return number if dtype.is_differentiable else int(number)
+
+    def any(self, min_ndim=0):
+        """A value, more often a new one."""
+        fitting = [v for v in self.values if v.ndim >= min_ndim]
+        return self.pick(fitting[::-1]) if fitting else self.input(TensorType(self.shape(min_ndim), self.pick(self.types)))
+
+    def apply_pointwise(self):
+        if not self.pointwise:
+            return None
+        op = self.pick(self.pointwise)()
+        x = self.any()
+        operands = [x, *(self.like(x.type) for _ in range(op.arity - 1))]
+        return self.emit(op, *(operands if self.integer(0, 1) else operands[::-1]))
+
+    def where(self):
+        x = self.any()
+        if dtypes.bool_ not in self.types:
+            return None
+        condition = self.like(x.type.with_dtype(dtypes.bool_))
+        return self.emit(Where(), condition, x, self.like(x.type))
+
+    def convert(self):
+        x, target = self.any(), self.pick(self.types)
+        if x.type.dtype.is_differentiable and target.kind == "int":
+            return None  # out of range the result is not specified
+        return self.emit(Convert(target), x)
+
+    def reduce(self):
+        if not self.reductions:
+            return None
+        cls, x = self.pick(self.reductions), self.any()
+        axes = tuple(a for a in range(x.ndim) if self.integer(0, 1))
+        return self.emit(cls(axes=axes, keepdim=bool(self.integer(0, 1))), x)
+
+    def reshape(self):
+        x = self.any()
+        shape, left = [], x.size
+        for _ in range(self.integer(0, 3)):
+            divisors = [n for n in range(1, left + 1) if left % n == 0] or [0]
+            shape.append(self.pick(divisors))
+            left = left // shape[-1] if shape[-1] else 0
+        return self.emit(Reshape((*shape, left) if left != 1 or not shape else tuple(shape)), x)
+
+    def permute(self):
+        x = self.any()
+        return self.emit(Permute(self.pick(tuple(itertools.permutations(range(x.ndim))))), x)
+
+    def flip(self):
+        x = self.any()
+        return self.emit(Flip(tuple(a for a in range(x.ndim) if self.integer(0, 1))), x)
+
+    def a_slice(self, shape):
+        starts, sizes, steps = [], [], []
+        for n in shape:
+            step = self.pick((1, 1, 2, -1, -2)) if n else 1
+            size = self.integer(0, (n + abs(step) - 1) // abs(step)) if n else 0
+            span = abs(step) * (size - 1) if size else 0
+            first = self.integer(0, max(0, n - 1 - span))
+            starts.append((first + span if step < 0 else first) if size else 0)
+            sizes.append(size)
+            steps.append(step)
+        return Slice(tuple(starts), tuple(sizes), tuple(steps))
+
+    def slice(self):
+        x = self.any()
+        return self.emit(self.a_slice(x.shape), x)
+
+    def broadcast(self):
+        x = self.any()
+        front = self.shape(self.integer(0, 1))
+        return self.emit(BroadcastTo((*front, *(self.pick((n, 3)) if n == 1 else n for n in x.shape))), x)
+
+    def diagonal(self):
+        x = self.any(2)
+        axis1, axis2 = self.pick(tuple(itertools.permutations(range(x.ndim), 2)))
+        return self.emit(Diagonal(self.integer(-2, 2), axis1, axis2), x)
+
+    def concat(self):
+        x = self.any(1)
+        axis = self.integer(0, x.ndim - 1)
+        fits = [v for v in self.values if v.type.dtype is x.type.dtype and _agree(v.shape, x.shape, axis)]
+        return self.emit(Concat(axis), x, *(self.pick(fits) for _ in range(self.integer(0, 2))))
+
+    def pad(self):
+        x = self.any()
+        low, high = (tuple(self.integer(0, 1) for _ in x.shape) for _ in range(2))
+        return self.emit(Pad(low, high), x, self.like(TensorType((), x.type.dtype)))
+
+    def matmul(self):
+        x = self.any(2)
+        fits = [v for v in self.values if v.ndim == x.ndim and v.type.dtype is x.type.dtype]
+        fits = [v for v in fits if v.shape[-2] == x.shape[-1] and v.shape[:-2] == x.shape[:-2]]
+        return self.emit(MatMul(), x, self.pick(fits or [self.like(_transposed(x.type))]))
+
+    def write(self):
+        x = self.any()
+        view = self.pick((self.a_slice(x.shape), Permute(tuple(range(x.ndim))[::-1]), Flip(tuple(range(x.ndim)))))
+        views = (view,) if self.integer(0, 3) else ()
+        (region,) = view.infer(x.type) if views else (x.type,)
+        return self.emit(WriteView(views), x, self.like(region))
+
+    def index_select(self):
+        x = self.any(1)
+        axis = self.integer(0, x.ndim - 1)
+        index = self.random.integers(0, max(1, x.shape[axis]), self.integer(0, 3), dtype=np.int64)
+        return self.emit(IndexSelect(axis), x, self.b(Constant(Literal(index))))
+
+    def constant(self):
+        type = TensorType(self.shape(), self.pick(self.types))
+        which = self.integer(0, 3)
+        if which == 0:
+            return self.emit(Constant(Literal(self.array(type))))
+        if which == 1 and type.ndim and type.dtype.kind != "bool":
+            return self.emit(Iota(type.shape, type.ndim - 1, type.dtype))
+        return self.emit(Full(type.shape, type.dtype, self.number(type.dtype)))
+
+    def array(self, type):
+        """Random numbers, some of them awkward."""
+        shape, dtype = type.shape, type.dtype
+        if dtype.kind == "bool":
+            return self.random.integers(0, 2, shape).astype(np.bool_)
+        if dtype.kind == "int":
+            small = self.random.integers(0 if not dtype.is_signed else -4, 5, shape)
+            extremes = np.iinfo(dtype.np)
+            edge = np.where(self.random.random(shape) < 0.5, extremes.min, extremes.max)
+            rare = self.random.random(shape) < (0.1 if self.awkward else 0.0)
+            return np.where(rare, edge, small).astype(dtype.np)
+        if dtype.is_complex:
+            parts = self.array(TensorType((*shape, 2), dtypes.to_real(dtype)))
+            return parts.view(dtype.np).reshape(shape)
+        return self.floats(shape, dtype)
+
+    def floats(self, shape, dtype):
+        plain = self.random.standard_normal(shape).astype(dtype.np)
+        if not self.awkward:
+            return plain
+        tiny = np.asarray([1], f"u{dtype.itemsize}").view(dtype.np)  # the smallest denormal
+        pool = np.concatenate([np.asarray(AWKWARD).astype(dtype.np), tiny, -tiny])
+        chosen = pool[self.random.integers(0, len(pool), shape)]
+        return np.where(self.random.random(shape) < 0.4, chosen, plain)
+
+    def finish(self):
+        used = {v for node in self.b.nodes for v in node.operands}
+        leaves = [v for v in self.values if v not in used]
+        outputs = leaves[-3:] + ([self.any()] if self.integer(0, 2) == 0 else [])
+        return self.b.build(outputs), [self.array(v.type) for v in self.b.inputs]
+
+
+def _agree(a, b, axis):
+    return len(a) == len(b) and all(n == m for i, (n, m) in enumerate(zip(a, b, strict=True)) if i != axis)
+
+
+def _transposed(type):
+    return type.with_shape((*type.shape[:-2], type.shape[-1], type.shape[-2]))
