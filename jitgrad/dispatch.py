@@ -75,6 +75,12 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     return results
 
 
+def constant(array: Any) -> Tensor:
+    """A tensor of these numbers: a leaf eagerly, a constant of the graph while tracing."""
+    tracer = local.mode.tracer
+    return wrap(np.asarray(array)) if tracer is None else tracer.constant(np.asarray(array))
+
+
 def run_op(op: Op, data: Sequence[Any]) -> Sequence[Any]:
     """`op` on arrays, now."""
     return apply_reference(op, data)

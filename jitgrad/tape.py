@@ -11,8 +11,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from jitgrad.ir.autodiff import residuals
-from jitgrad.ir.op import Op
+from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
 _next_seq = itertools.count().__next__
@@ -70,6 +72,13 @@ class TapeNode:
     def name(self) -> str:
         """As PyTorch prints a `grad_fn`: `MulBackward0`."""
         return f"{type(self.op).__name__}Backward0"
+
+    def infer_results(self, operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
+        """Types of the results; pointwise operands may broadcast on the tape."""
+        if isinstance(self.op, Pointwise) and len(operands) > 1:
+            shape = np.broadcast_shapes(*(t.shape for t in operands))
+            operands = tuple(t.with_shape(shape) for t in operands)
+        return self.op.infer(*operands)
 
     def __call__(self, *cotangents: Any) -> Any:
         raise TypeError(f"{self.name} is not callable; use jitgrad.autograd.grad")

@@ -1,0 +1,25 @@
+"""Gradients: `backward`, `grad`, grad modes, hooks, and custom functions."""
+
+from . import hooks as hooks
+from .api import backward, grad
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .whole import stats as backward_stats
+
+__all__ = [
+    "backward",
+    "backward_stats",
+    "enable_grad",
+    "grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]

@@ -1,0 +1,179 @@
+"""`backward` and `grad`, as in `torch.autograd`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir.errors import AutogradError, ShapeError
+
+from ..dispatch import edge
+from ..mode import local
+from ..tensor import Tensor, check_grad, wrap
+from . import engine
+from .grad_mode import enable_grad, no_grad
+from .hooks import run_hooks
+
+TensorOrTensors = Any
+
+
+def _tuple(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, (list, tuple)) else (x,)
+
+
+def _cotangents(outputs: Sequence[Tensor], given: Any, create: bool) -> list[Any]:
+    """One cotangent per output: data, or tensors with `create`; ones for a 0-d output without one."""
+    grads = [None] * len(outputs) if given is None else list(_tuple(given))
+    if len(grads) != len(outputs):
+        raise AutogradError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+    tracer = local.mode.tracer
+    out: list[Any] = []
+    for t, g in zip(outputs, grads, strict=True):
+        if not t._requires_grad:
+            raise AutogradError(
+                "element 0 of tensors does not require grad and does not have a grad_fn"
+                if len(outputs) == 1
+                else f"element {len(out)} of tensors does not require grad and does not have a grad_fn"
+            )
+        if g is None:
+            if t.type_.numel != 1:
+                raise AutogradError("grad can be implicitly created only for scalar outputs")
+            g = wrap(np.ones(t.shape, t._data.dtype)) if tracer is None else tracer.full(t.type_, 1)
+        elif g.shape != t.shape:
+            raise ShapeError(f"Mismatch in shape: grad_output has shape {g.shape} and output has shape {t.shape}")
+        elif g.dtype is not t.dtype:
+            g = g.to(t.dtype)
+        out.append(g if create else (g._data if tracer is None else tracer.value(g)))
+    return out
+
+
+def _run(
+    outputs: Sequence[Tensor], given: Any, targets: Sequence[Any] | None, retain: bool | None, create: bool
+) -> dict[Any, Any]:
+    tracer = local.mode.tracer
+    if tracer is not None:
+        tracer.before_backward(engine.collect([edge(t) for t in outputs if t._requires_grad]))
+    cotangents = _cotangents(outputs, given, create)
+    keep = create if retain is None else retain
+    roots = [edge(t) for t in outputs]
+    with enable_grad() if create else no_grad():
+        return engine.backward(roots, cotangents, targets, retain=keep, create=create)
+
+
+def backward(
+    tensors: TensorOrTensors,
+    grad_tensors: TensorOrTensors | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: TensorOrTensors | None = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves they depend on.
+
+    `grad_tensors` are their cotangents (may be None for 0-d tensors). `inputs` restricts the leaves.
+
+        >>> import jitgrad as jg
+        >>> x = jg.tensor(2.0, requires_grad=True)
+        >>> y = x ** 3 + 2 * x
+        >>> jg.autograd.backward(y)
+        >>> x.grad
+        tensor(14.)
+    """
+    outputs = _tuple(tensors)
+    targets = None if inputs is None else [edge(t) for t in _tuple(inputs)]
+    by_edge = {} if inputs is None else {edge(t): t for t in _tuple(inputs)}
+    grads = _run(outputs, grad_tensors, targets, retain_graph, create_graph)
+    for target, g in grads.items():
+        leaf = by_edge.get(target, target)
+        if isinstance(leaf, Tensor):
+            accumulate(leaf, run_hooks(leaf._hooks, g, create_graph), create_graph)
+
+
+def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
+    """Add a cotangent to `leaf.grad`."""
+    tracer = local.mode.tracer
+    before = leaf.grad
+    if create:
+        leaf.grad = g if before is None else before + g
+        return
+    if before is None:
+        if tracer is None:
+            leaf._grad = wrap(g)
+        else:
+            made = wrap(g)
+            tracer.note((made,))
+            tracer.write_grad(leaf, made)
+        return
+    made = wrap(g)
+    if tracer is not None:
+        tracer.note((made,))
+    with no_grad():
+        before.add_(made)  # type: ignore[attr-defined]
+
+
+def grad(
+    outputs: TensorOrTensors,
+    inputs: TensorOrTensors,
+    grad_outputs: TensorOrTensors | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs` with respect to `inputs`, without touching `.grad`.
+
+    `create_graph=True` gives gradients that can be differentiated again.
+
+        >>> import jitgrad as jg
+        >>> x = jg.tensor(3.0, requires_grad=True)
+        >>> (g,) = jg.autograd.grad(x ** 3, x, create_graph=True)
+        >>> jg.autograd.grad(g, x)
+        (tensor(18.),)
+    """
+    wanted = _tuple(inputs)
+    for i, t in enumerate(wanted):
+        if not t._requires_grad:
+            raise AutogradError(f"One of the differentiated Tensors does not require grad (input {i})")
+    edges = [edge(t) for t in wanted]
+    outs = _tuple(outputs)
+    grads = _run(outs, grad_outputs, edges, retain_graph, create_graph)
+    found: list[Tensor | None] = []
+    for t, e in zip(wanted, edges, strict=True):
+        g = grads.get(e)
+        if g is None and materialize_grads:
+            found.append(t.new_zeros(t.shape))  # type: ignore[attr-defined]
+            continue
+        if g is None and not allow_unused:
+            raise AutogradError(
+                "One of the differentiated Tensors appears to not have been used in the graph. "
+                "Set allow_unused=True if this is the desired behavior."
+            )
+        found.append(_result(g, create_graph))
+    return tuple(found)
+
+
+def _result(g: Any, create: bool) -> Tensor | None:
+    if g is None or create:
+        return g  # type: ignore[no-any-return]
+    tracer = local.mode.tracer
+    out = wrap(g if tracer is not None else np.asarray(g))
+    if tracer is not None:
+        tracer.note((out,))
+    return out
+
+
+def _tensor_backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: TensorOrTensors | None = None,
+) -> None:
+    """Add the gradient of this tensor to the `.grad` of the leaves it depends on; see `autograd.backward`."""
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+Tensor.backward = _tensor_backward  # type: ignore[attr-defined]
+
+__all__ = ["backward", "check_grad", "grad"]

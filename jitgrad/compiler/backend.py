@@ -1,0 +1,19 @@
+"""The one place where code generation (and with it Numba and llvmlite) is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jitgrad.ir.graph import Graph
+
+Observer = Callable[[str, Any], None]
+
+
+def compile_graph(
+    graph: Graph, *, name: str = "graph", aliases: Mapping[int, int] | None = None, observer: Observer | None = None
+) -> Any:
+    """The executable of a graph: called with arrays, gives fresh arrays (see `jitgrad.codegen.compile_graph`)."""
+    from jitgrad.codegen import compile_graph as compile_
+
+    return compile_(graph, name=name, aliases=dict(aliases or {}), observer=observer)

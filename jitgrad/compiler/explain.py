@@ -1,0 +1,101 @@
+"""What a compiled function did, in words: specialisations, kernels, times, and why calls missed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Miss:
+    """Why a call found no specialisation: differences to the last one, `argument 0: shape (8, 3) -> (9, 3)`."""
+
+    differences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(self.differences) or "guards on captured state failed"
+
+
+_LEAF_FIELDS = ("shape", "dtype", "requires_grad", "contiguous", "same tensor as argument")
+_PARTS = ("argument structure", "ambient state (grad mode, default dtype)", "values the function reads")
+
+
+def describe_miss(old: tuple[Any, ...], new: tuple[Any, ...]) -> Miss:
+    """The parts in which two keys differ."""
+    found: list[str] = []
+    for name, a, b in zip(_PARTS, old, new, strict=False):
+        if a != b:
+            found.append(f"{name} changed{_reads(a, b)}")
+    for i, (a, b) in enumerate(zip(old[3:], new[3:], strict=False)):
+        if a == b:
+            continue
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == len(_LEAF_FIELDS):
+            found += [f"argument {i}: {f} {x} -> {y}" for f, x, y in zip(_LEAF_FIELDS, a, b, strict=True) if x != y]
+        else:
+            found.append(f"argument {i}: {_short(a)} -> {_short(b)}")
+    return Miss(tuple(found))
+
+
+def _reads(a: Any, b: Any) -> str:
+    names = [x[0] for x, y in zip(_named(a), _named(b), strict=False) if x != y]
+    return f": {', '.join(map(str, names))}" if names else ""
+
+
+def _named(part: Any) -> Sequence[Any]:
+    if isinstance(part, tuple) and part and isinstance(part[-1], tuple):
+        return [x for x in part[-1] if isinstance(x, tuple) and len(x) == 2]
+    return ()
+
+
+def _short(part: Any) -> str:
+    value = part[1] if isinstance(part, tuple) and len(part) == 2 else part
+    text = str(value)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The answer of `f.explain()`. Printing it gives one screen; the fields are for programs."""
+
+    name: str
+    calls: int
+    entries: Sequence[Any]
+    misses: Sequence[Miss]
+
+    @property
+    def specialisations(self) -> list[Any]:
+        """The compiled paths."""
+        return [e for e in self.entries if hasattr(e, "executable")]
+
+    @property
+    def eager(self) -> list[Any]:
+        """The paths that run eagerly, each with its reason."""
+        return [e for e in self.entries if not hasattr(e, "executable")]
+
+    @property
+    def kernels(self) -> int:
+        """Kernels in all specialisations."""
+        return sum(len(e.executable.kernels) for e in self.specialisations)
+
+    @property
+    def compile_ms(self) -> float:
+        """Milliseconds spent tracing and compiling."""
+        return float(sum(e.trace_ms + e.compile_ms for e in self.specialisations))
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.calls} calls, {len(self.specialisations)} specialisations"]
+        for i, e in enumerate(self.specialisations):
+            stats = e.executable.stats
+            lines.append(
+                f"  [{i}] {e.runs} runs; {len(e.graph.nodes)} nodes -> {len(e.executable.kernels)} kernels "
+                f"({stats.kernels_compiled} compiled, {stats.kernels_reused} reused); "
+                f"trace {e.trace_ms:.1f} ms, compile {e.compile_ms:.1f} ms"
+            )
+            lines.append(f"      inputs: {', '.join(map(str, e.types))}")
+            lines += [f"      {line}" for line in str(stats).splitlines()]
+        lines += [f"  eager ({e.runs} runs): {e.reason}" + (f" at {e.location}" if e.location else "") for e in self.eager]
+        lines += [f"  miss {i + 1}: {miss}" for i, miss in enumerate(self.misses)]
+        return "\n".join(lines)
+
+    __repr__ = __str__

@@ -1,0 +1,97 @@
+"""What a compiled function's Python surroundings looked like: compared at each call, never assumed.
+
+A fingerprint covers what the function can reach through its closure, the globals it names, the functions those
+name in turn, and the objects it is given: numbers and strings by value, tensors and other objects by identity,
+modules and optimizers by their change counter, containers and plain objects by content, some levels deep.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable
+from typing import Any
+
+from ..tensor import Tensor
+
+_SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+_DEPTH = 4
+_LONG = 64
+
+
+def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
+    """A hashable that changes when `x` does; it holds references, so that identities stay valid."""
+    kind = type(x)
+    if kind in _SCALARS:
+        return (kind, x) if kind is not float else (kind, x.hex())
+    if isinstance(x, Tensor):
+        return _Same(x)
+    epoch = getattr(x, "_epoch", None)
+    if epoch.__class__ is int:
+        return (_Same(x), epoch)
+    if depth == 0:
+        return _Same(x)
+    if kind in (list, tuple, set, frozenset):
+        items = list(x) if kind in (list, tuple) else sorted(map(repr, x))
+        return (kind, len(items), tuple([fingerprint(v, depth - 1) for v in items[:_LONG]]))
+    if kind is dict:
+        pairs = list(x.items())[:_LONG]
+        return (kind, len(x), tuple([(_name(k), fingerprint(v, depth - 1)) for k, v in pairs]))
+    if isinstance(x, types.MethodType):
+        return (_Same(x.__func__), fingerprint(x.__self__, depth), _function(x.__func__, depth - 1))
+    if isinstance(x, types.FunctionType):
+        return (_Same(x), _function(x, depth - 1))
+    if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
+        return _Same(x)
+    return (_Same(x), fingerprint(vars(x), depth - 1))
+
+
+def _name(key: Any) -> Hashable:
+    return key if isinstance(key, _SCALARS) else _Same(key)
+
+
+class _Same:
+    """Compares by identity and keeps its object alive."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.x is other.x
+
+    def __hash__(self) -> int:
+        return id(self.x)
+
+    def __repr__(self) -> str:
+        return f"{type(self.x).__name__} object"
+
+
+def _function(f: types.FunctionType, depth: int) -> Hashable:
+    """What a function's code can reach by name."""
+    if depth <= 0 or f.__module__ is None or f.__module__.partition(".")[0] in _LIBRARIES:
+        return None
+    return tuple([(name, fingerprint(value, depth)) for name, value in reached(f)])
+
+
+_LIBRARIES = frozenset({"jitgrad", "numpy", "builtins", "math", "functools", "itertools"})
+
+
+def reached(f: types.FunctionType) -> list[tuple[str, Any]]:
+    """Closure cells and named globals of `f` and of the code objects inside it, with their values."""
+    found: dict[str, Any] = {}
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # an empty cell
+            found[name] = None
+    stack = [f.__code__]
+    while stack:
+        code = stack.pop()
+        for name in code.co_names:
+            if name in f.__globals__:
+                found.setdefault(name, f.__globals__[name])
+        stack.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
+    if f.__defaults__:
+        found["<defaults>"] = f.__defaults__
+    return [(n, v) for n, v in found.items() if not isinstance(v, types.ModuleType)]

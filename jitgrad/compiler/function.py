@@ -1,0 +1,283 @@
+"""`jitgrad.compile`: a function that traces once per specialisation and replays it on later calls."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import time
+import types
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.ir.config import config
+from jitgrad.ir.errors import CompileError
+
+from ..mode import local
+from ..tensor import Tensor, rebinding
+from . import pytree
+from .explain import Explanation, Miss, describe_miss
+from .fingerprint import fingerprint
+from .materialise import run_segment
+from .specialise import Escapes, Specialisation, replay, specialise
+from .tracer import Tracer
+
+_MAX_SPECIALISATIONS = 128
+_trace_lock = threading.RLock()
+
+
+class _Eager:
+    """A key under which the function runs eagerly, and why."""
+
+    def __init__(self, reason: str, location: str | None) -> None:
+        self.reason = reason
+        self.location = location
+        self.runs = 0
+
+
+class CompiledFunction:
+    """A compiled function; made by `jitgrad.compile`. Call it like the original."""
+
+    def __init__(self, f: Callable[..., Any], *, fullgraph: bool = False, dump: str | None = None) -> None:
+        functools.update_wrapper(self, f, updated=())
+        self._f = f
+        self._name = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "").replace(".", "_")
+        self._fullgraph = fullgraph
+        self._dump = dump
+        self._entries: OrderedDict[Any, list[Specialisation | _Eager]] = OrderedDict()
+        self._escaped: set[Any] = set()
+        self._misses: list[Miss] = []
+        self._calls = 0
+        self._bound: weakref.WeakKeyDictionary[Any, CompiledFunction] = weakref.WeakKeyDictionary()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = local.mode
+        if mode.tracer is not None or not config.compile:
+            return self._f(*args, **kwargs)
+        self._calls += 1
+        leaves, structure = pytree.flatten((args, kwargs))
+        key = self._key(leaves, structure)
+        for entry in self._entries.get(key, ()):
+            if isinstance(entry, _Eager):
+                entry.runs += 1
+                return self._f(*args, **kwargs)
+            if valid(entry, leaves):
+                return replay(entry, leaves)
+        return self._first_call(key, leaves, args, kwargs)
+
+    def _key(self, leaves: Sequence[Any], structure: Any) -> Any:
+        parts: list[Any] = [structure, local.mode.key(), fingerprint(self._f)]
+        for x in leaves:
+            if isinstance(x, Tensor):
+                data = x._data
+                parts.append((data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, _first(leaves, x)))
+            else:
+                parts.append(fingerprint(x))
+        if _overlap(leaves):
+            parts.append("arguments share memory")
+        return tuple(parts)
+
+    def _first_call(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
+        with _trace_lock:
+            self._note_miss(key)
+            return self._trace(key, leaves, args, kwargs)
+
+    def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
+        tracer = Tracer({i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}, self._fullgraph)
+        mode = local.mode
+        start = time.perf_counter()
+        mode.tracer = tracer
+        try:
+            result = self._f(*args, **kwargs)
+        except BaseException:
+            if mode.tracer is tracer:
+                mode.tracer = None
+                if not self._fullgraph:
+                    run_segment(tracer)
+            raise
+        finally:
+            mode.tracer = None
+        trace_ms = (time.perf_counter() - start) * 1e3
+        if tracer.broken is not None:
+            self._run_eagerly_from_now_on(key, tracer.broken, tracer.broken_at)
+            return result
+        return self._finish(tracer, key, leaves, result, trace_ms)
+
+    def _finish(self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, trace_ms: float) -> Any:
+        reason = self._why_not_replayable(tracer, key, leaves, result)
+        if reason is None:
+            try:
+                spec = specialise(tracer, result, self._name, self._observer(), trace_ms)
+            except Escapes as escape:
+                reason = str(escape)
+        if reason is not None:
+            if self._fullgraph and key in self._escaped:
+                raise CompileError(f"compile(fullgraph=True): {reason}")
+            if key in self._escaped:
+                self._run_eagerly_from_now_on(key, reason, None)
+            self._escaped.add(key)
+            run_segment(tracer)
+            return result
+        spec.rebinding = rebinding.count
+        spec.requires_grad = _grad_flags(spec, leaves)
+        self._store(key, spec)
+        return replay(spec, leaves)
+
+    def _why_not_replayable(self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any) -> str | None:
+        """Effects on Python objects that a replay would lose."""
+        for thing, epoch in tracer.touched.values():
+            if thing._epoch != epoch:
+                return f"the call changed attributes of {type(thing).__name__}"
+        if self._key(leaves, pytree.flatten(((), {}))[1])[2] != key[2]:
+            return "the call changed Python values it depends on"
+        if _written_overlap(tracer):
+            return "the call writes to memory that another of its tensors shares"
+        kept = _outputs(result, tracer)
+        if _escaping(tracer, kept):
+            gc.collect()
+            if _escaping(tracer, kept):
+                return "tensors made by the call are kept by Python objects outside it"
+        return None
+
+    def _run_eagerly_from_now_on(self, key: Any, reason: str, location: str | None) -> None:
+        where = f" at {location}" if location else ""
+        warnings.warn(f"{self._name} runs eagerly for these arguments: {reason}{where}", stacklevel=4)
+        self._store(key, _Eager(reason, location))
+
+    def _store(self, key: Any, entry: Specialisation | _Eager) -> None:
+        self._entries.setdefault(key, []).append(entry)
+        self._entries.move_to_end(key)
+        if len(self._entries) > _MAX_SPECIALISATIONS:
+            self._entries.popitem(last=False)
+
+    def _note_miss(self, key: Any) -> None:
+        if self._entries:
+            last = next(reversed(self._entries))
+            self._misses.append(describe_miss(last, key))
+
+    def _observer(self) -> Any:
+        folder = self._dump or config.dump
+        if folder is None:
+            return None
+        from ..dump.writer import DumpWriter
+
+        return DumpWriter.for_compilation(folder, self._name)
+
+    def explain(self) -> Explanation:
+        """What was captured and compiled, why calls missed, and what runs eagerly; print it."""
+        entries = [e for found in self._entries.values() for e in found]
+        return Explanation(self._name, self._calls, entries, list(self._misses))
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}>"
+
+    def __reduce__(self) -> Any:
+        return _remake, (self._f, self._fullgraph, self._dump)
+
+
+def _remake(f: Any, fullgraph: bool, dump: str | None) -> CompiledFunction:
+    return CompiledFunction(f, fullgraph=fullgraph, dump=dump)
+
+
+def _first(leaves: Sequence[Any], x: Any) -> int:
+    """The index at which this very tensor first occurs among the arguments."""
+    return next(i for i, y in enumerate(leaves) if y is x)
+
+
+def _overlap(leaves: Sequence[Any]) -> bool:
+    shared = [x for x in leaves if isinstance(x, Tensor) and x._storage is not None]
+    storages = {id(x): id(x._storage) for x in shared}
+    return len(set(storages.values())) < len(storages)
+
+
+def valid(spec: Specialisation, leaves: Sequence[Any]) -> bool:
+    """Whether a specialisation's guards hold now."""
+    for thing, epoch in spec.touched:
+        if thing._epoch != epoch:
+            return False
+    for t, is_none in spec.grad_guards:
+        if (t._grad is None) is not is_none:
+            return False
+    if spec.rebinding != rebinding.count:
+        if _grad_flags(spec, leaves) != spec.requires_grad or not _types_hold(spec, leaves):
+            return False
+        spec.rebinding = rebinding.count
+    return True
+
+
+def _grad_flags(spec: Specialisation, leaves: Sequence[Any]) -> tuple[bool, ...]:
+    return tuple([s.tensor(leaves)._requires_grad for s in spec.sources if hasattr(s, "tensor")])
+
+
+def _types_hold(spec: Specialisation, leaves: Sequence[Any]) -> bool:
+    for source, type in zip(spec.sources, spec.types, strict=True):
+        data = source.fetch(leaves)
+        if data.shape != type.shape or data.dtype != type.dtype.np:
+            return False
+    return True
+
+
+def _outputs(result: Any, tracer: Tracer) -> set[int]:
+    """Tensors a replay makes again: results, their view bases, and gradients."""
+    found = [x for x in pytree.flatten(result)[0] if isinstance(x, Tensor)]
+    found += [g for _, g in tracer.grads.values() if g is not None]
+    found += [t._view.base for t in found if t._view is not None]
+    return {id(t) for t in found}
+
+
+def _escaping(tracer: Tracer, kept: set[int]) -> bool:
+    return any(id(t) not in kept for t in tracer.live())
+
+
+def _written_overlap(tracer: Tracer) -> bool:
+    """Whether a written tensor from outside shares memory with another tensor that the trace uses."""
+    import numpy as np
+
+    entries = [s for s in tracer.outside.values() if s.slot is not None]
+    for s in entries:
+        if s.written:
+            for other in entries:
+                if other is not s and np.may_share_memory(s.tensor._data, other.tensor._data):
+                    return True
+    return False
+
+
+def compile(
+    f: Any = None, *, fullgraph: bool = False, dump: str | None = None, dynamic: bool | None = None
+) -> Any:
+    """Compile a function, a module, or a whole training step.
+
+    The first call with arguments of new types runs Python once to capture a graph, which is optimised, fused and
+    compiled; later calls run machine code. Results, gradients, in-place writes and random numbers equal those of
+    the eager function. Where a number is needed by Python (`item()`, `if tensor`), that call runs eagerly.
+
+    Args:
+        f: function, method or `nn.Module`; a module is returned as itself, with its calls compiled. Without `f`,
+            a decorator.
+        fullgraph: raise `CompileError` with the user's line where eager execution would be needed.
+        dump: folder for the text of every stage (see also `JITGRAD_DUMP`).
+        dynamic: accepted for PyTorch's sake; kernels take sizes at run time, so shapes never recompile them.
+
+    Example:
+        >>> import jitgrad as jg
+        >>> @jg.compile
+        ... def f(x, y):
+        ...     return (x + y).tanh()
+        >>> f(jg.zeros(2), jg.zeros(2))
+        tensor([0., 0.])
+    """
+    if f is None:
+        return functools.partial(compile, fullgraph=fullgraph, dump=dump, dynamic=dynamic)
+    if isinstance(f, CompiledFunction):
+        return f
+    if hasattr(f, "_compile_call"):
+        return f._compile_call(lambda g: CompiledFunction(g, fullgraph=fullgraph, dump=dump))
+    if not callable(f):
+        raise TypeError(f"compile: expected a function or a module, not {type(f).__name__}")
+    return CompiledFunction(f, fullgraph=fullgraph, dump=dump)

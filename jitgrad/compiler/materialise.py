@@ -1,0 +1,97 @@
+"""Ending a trace in the middle: what was captured runs now, and everything alive becomes real."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitgrad.ir.graph import Graph, Value
+from jitgrad.ir.interpreter import run
+
+from ..aliasing import storage_of
+from ..tape import TapeNode
+from ..tensor import Tensor
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+
+def run_segment(tracer: Tracer) -> None:
+    """Run the captured graph with NumPy, then set live tensors, residuals, written tensors and gradients."""
+    live = tracer.live()
+    nodes = _tape_nodes(live)
+    written = [s for s in tracer.outside.values() if s.written]
+    wanted: dict[Value, None] = {s.value: None for s in written}
+    for t in live:
+        wanted[t._data] = None
+    for node in nodes:
+        for x in node.saved or ():
+            if x.__class__ is Value:
+                wanted[x] = None
+    leaves = leaf_lookup(tracer)
+    inputs = [source.fetch(leaves) for source in tracer.sources]
+    data: dict[Value, Any] = {}
+    if wanted:
+        graph = Graph(tracer.builder.inputs, tracer.builder.nodes, list(wanted))
+        data = dict(zip(wanted, run(graph, inputs), strict=True))
+    for node in nodes:
+        if node.saved is not None:
+            node.saved = [_owned(data[x]) if x.__class__ is Value else x for x in node.saved]
+    _fill(live, data)
+    for state in written:
+        np.copyto(state.tensor._data, data[state.value])
+        storage_of(state.tensor)._version += 1
+    for t, grad in tracer.grads.values():
+        t._grad = grad
+    advance_generators(tracer)
+
+
+def leaf_lookup(tracer: Tracer) -> dict[int, Tensor]:
+    """The call's argument leaves by index."""
+    return tracer._arguments
+
+
+def advance_generators(tracer: Tracer) -> None:
+    """Consume what the trace drew."""
+    for generator, draws, _ in tracer.draws.values():
+        generator.offset += draws
+
+
+def _fill(live: list[Tensor], data: dict[Value, Any]) -> None:
+    """Arrays for live tensors: bases own theirs, views share their base's memory again."""
+    views = [t for t in live if t._view is not None]
+    for t in live:
+        if t._view is None:
+            t._data = _owned(data[t._data])
+    for t in views:
+        assert t._view is not None
+        base = t._view.base
+        if base._data.__class__ is Value:
+            t._data = _owned(data[t._data])
+            t._view = None
+            continue
+        array = base._data
+        for op in t._view.ops:
+            array = op.reference(array)
+        t._data = array
+
+
+def _owned(array: Any) -> Any:
+    return np.array(array)
+
+
+def _tape_nodes(live: list[Tensor]) -> list[TapeNode]:
+    """Every tape node behind live tensors."""
+    seen: set[TapeNode] = set()
+    stack = [t._node for t in live if t._node is not None]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for e in node.edges:
+            producer = e[0] if e.__class__ is tuple else e
+            if isinstance(producer, TapeNode):
+                stack.append(producer)
+    return list(seen)

@@ -1,0 +1,265 @@
+"""Captures what a function does to tensors, as a graph.
+
+While a tracer is active in a thread, ops append nodes instead of running. Tensors made inside hold IR values;
+tensors from outside stay untouched, and what happens to them (writes, gradients) is kept here in tables until the
+trace ends. It ends in one of two ways: the function returns (`specialise` compiles the graph), or Python needs a
+number (`materialise` runs what was captured so far, and the function goes on eagerly).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.builder import Builder
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.errors import CompileError, InternalError
+from jitgrad.ir.graph import Value
+from jitgrad.ir.location import user_location
+from jitgrad.ir.op import Op
+from jitgrad.ir.ops.arithmetic import Add
+from jitgrad.ir.ops.creation import ArrayLiteral, Constant, Full
+from jitgrad.ir.ops.write import WriteView
+from jitgrad.ir.types import TensorType
+
+from ..mode import local
+from ..tensor import Tensor, ViewInfo, wrap
+from .materialise import run_segment
+from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+
+
+class Outside:
+    """What the trace knows of a tensor from outside: its slot, its value now, whether it was written."""
+
+    __slots__ = ("slot", "tensor", "value", "written")
+
+    def __init__(self, tensor: Tensor, slot: int | None, value: Value) -> None:
+        self.tensor = tensor
+        self.slot = slot
+        self.value = value
+        self.written = False
+
+
+class Tracer:
+    """The state of one trace. `arguments` are the tensor leaves of the call, by leaf index."""
+
+    def __init__(self, arguments: dict[int, Tensor], fullgraph: bool = False) -> None:
+        self.builder = Builder()
+        self.sources: list[Source] = []
+        self.outside: dict[int, Outside] = {}
+        self.grads: dict[int, tuple[Tensor, Tensor | None]] = {}
+        self.grad_guards: list[tuple[Tensor, bool]] = []
+        self.draws: dict[int, tuple[Any, int, Any]] = {}
+        self.touched: dict[int, tuple[Any, int]] = {}
+        self.broken: str | None = None
+        self.broken_at: str | None = None
+        self.fullgraph = fullgraph
+        self._traced: list[weakref.ref[Tensor]] = []
+        self._known: dict[int, Source] = {id(t): ArgumentSource(i) for i, t in reversed(arguments.items())}
+        self._arguments = arguments
+        self._location: Any = None
+
+    # values -------------------------------------------------------------------------------------------------
+
+    def value(self, t: Tensor) -> Value:
+        """The IR value a tensor has at this point of the trace."""
+        data = t._data
+        if data.__class__ is Value:
+            return data  # type: ignore[no-any-return]
+        return self.state(t).value
+
+    def state(self, t: Tensor) -> Outside:
+        """The table entry of a tensor from outside, made at its first use."""
+        found = self.outside.get(id(t))
+        if found is not None:
+            return found
+        root, chain = self.root(t)
+        if root is not t:
+            value = self._derive(self.state(root).value, chain)
+            entry = Outside(t, None, value)
+        else:
+            source = self._known.get(id(t)) or CapturedSource(t)
+            entry = Outside(t, len(self.sources), self._slot(source, t.type_))
+        self.outside[id(t)] = entry
+        return entry
+
+    def root(self, t: Tensor) -> tuple[Tensor, tuple[Op, ...]]:
+        """The tensor whose value stands for the memory of `t`, and the views from there to `t`.
+
+        An argument stands for itself, even if it is a view: where it starts in its base may differ at each call.
+        """
+        info = t._view
+        if info is None or isinstance(self._known.get(id(t)), ArgumentSource):
+            return t, ()
+        return info.base, info.ops
+
+    def view_info(self, t: Tensor) -> ViewInfo | None:
+        """How views of `t` are derived in this trace."""
+        return None if self.root(t)[0] is t else t._view
+
+    def _slot(self, source: Source, type: TensorType) -> Value:
+        self.sources.append(source)
+        return self.builder.input(type)
+
+    def _derive(self, value: Value, chain: Sequence[Op]) -> Value:
+        for op in chain:
+            (value,) = self.emit(op, [value])
+        return value
+
+    def emit(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Append a node, with the user's line."""
+        self.builder.location = self._location or user_location()
+        return self.builder.emit(op, *operands)
+
+    def add(self, a: Value, b: Value) -> Value:
+        """The sum of two cotangents."""
+        return self.emit(Add(), [a, b])[0]
+
+    def note(self, tensors: Sequence[Tensor]) -> None:
+        """These tensors hold values of this trace."""
+        self._traced.extend(map(weakref.ref, tensors))
+
+    def traced(self, value: Value) -> Tensor:
+        """A tensor for `value`."""
+        t = wrap(value)
+        self.note((t,))
+        return t
+
+    def full(self, type: TensorType, number: Any) -> Tensor:
+        """A tensor filled with a number."""
+        return self.traced(self.emit(Full(type.shape, type.dtype, number, type.device), [])[0])
+
+    def constant(self, array: np.ndarray[Any, Any]) -> Tensor:
+        """A tensor of numbers known to Python."""
+        dtype = dtypes.FROM_NUMPY[array.dtype]
+        if array.size == 1 and not dtype.is_complex:
+            return self.full(TensorType(array.shape, dtype), array.item())
+        return self.traced(self.emit(Constant(ArrayLiteral.from_array(array)), [])[0])
+
+    def lift(self, x: Any, type: TensorType) -> Value:
+        """Saved data of a tape node as a value."""
+        if x.__class__ is Value:
+            return x  # type: ignore[no-any-return]
+        if isinstance(x, (bool, int, float)):
+            return self.emit(Full(type.shape, type.dtype, x, type.device), [])[0]
+        raise InternalError("a tape node from outside reached the trace")
+
+    @contextmanager
+    def at(self, location: Any) -> Iterator[None]:
+        """Nodes emitted inside carry this location."""
+        before, self._location = self._location, location
+        try:
+            yield
+        finally:
+            self._location = before
+
+    @contextmanager
+    def module(self, name: str) -> Iterator[None]:
+        """Nodes emitted inside belong to the module of that name."""
+        before = self.builder.scope
+        self.builder.scope = (*before, name)
+        try:
+            yield
+        finally:
+            self.builder.scope = before
+
+    # effects ------------------------------------------------------------------------------------------------
+
+    def write(self, t: Tensor, value: Tensor) -> None:
+        """`t` gets new contents; tensors that share its memory follow."""
+        new = self.value(value)
+        root, chain = self.root(t)
+        if chain:
+            (new,) = self.emit(WriteView(chain), [self.value(root), new])
+        if root._data.__class__ is Value:
+            root._data = new
+        else:
+            state = self.state(root)
+            state.value, state.written = new, True
+        storage = root._storage
+        for ref in () if storage is None else storage.views:
+            v = ref()
+            if v is None or self.root(v)[0] is not root or v is root:
+                continue
+            if v._data.__class__ is Value:
+                v._data = self._derive(new, self.root(v)[1])
+            elif id(v) in self.outside:
+                self.outside[id(v)].value = self._derive(new, self.root(v)[1])
+
+    def rebased(self, t: Tensor) -> None:
+        """`t` is about to get a history; for a tensor from outside that ends the trace."""
+        if t._data.__class__ is not Value:
+            self.materialise("a tensor from outside was written in place and takes part in gradients")
+
+    def read_grad(self, t: Tensor) -> Tensor | None:
+        """`t.grad` at this point of the trace."""
+        if id(t) in self.grads:
+            return self.grads[id(t)][1]
+        grad = t._grad
+        if t._data.__class__ is not Value:
+            self.grad_guards.append((t, grad is None))
+            if grad is not None and id(grad) not in self._known:
+                self._known[id(grad)] = GradSource(self._tensor_source(t))
+        return grad  # type: ignore[no-any-return]
+
+    def _tensor_source(self, t: Tensor) -> ArgumentSource | CapturedSource:
+        source = self._known.get(id(t))
+        return source if isinstance(source, ArgumentSource) else CapturedSource(t)
+
+    def write_grad(self, t: Tensor, grad: Tensor | None) -> None:
+        """`t.grad = grad`."""
+        if t._data.__class__ is Value:
+            t._grad = grad
+        else:
+            self.grads[id(t)] = (t, grad)
+
+    def touch(self, thing: Any) -> None:
+        """The trace depends on a module or optimizer: it holds while `thing._epoch` stays."""
+        self.touched.setdefault(id(thing), (thing, thing._epoch))
+
+    def host_scalar(self, read: Callable[[], Any], dtype: DType, name: str) -> Tensor:
+        """A 0-d tensor whose number `read()` gives anew at each call."""
+        return self.traced(self._slot(HostSource(read, dtype.np, name), TensorType((), dtype)))
+
+    def random_state(self, generator: Any, draws: int) -> tuple[Tensor, Tensor]:
+        """Seed and offset for a random op, which consumes `draws` steps of `generator` at each call."""
+        if id(generator) not in self.draws:
+            seed = self.host_scalar(lambda: generator.seed_value, dtypes.int64, "random seed")
+            offset = self.host_scalar(lambda: generator.offset, dtypes.int64, "random offset")
+            self.draws[id(generator)] = (generator, 0, (seed, offset))
+        _, used, (seed, offset) = self.draws[id(generator)]
+        self.draws[id(generator)] = (generator, used + draws, (seed, offset))
+        step = self.full(TensorType((), dtypes.int64), used)
+        return seed, self.traced(self.add(self.value(offset), self.value(step)))
+
+    # ends ---------------------------------------------------------------------------------------------------
+
+    def live(self) -> list[Tensor]:
+        """Tensors of this trace that something still holds."""
+        found = {id(t): t for ref in self._traced if (t := ref()) is not None and t._data.__class__ is Value}
+        return list(found.values())
+
+    def before_backward(self, nodes: Sequence[Any]) -> None:
+        """A tape begun before the trace is not captured: its residuals are arrays, not values."""
+        for node in nodes:
+            if any(isinstance(x, np.ndarray) for x in node.saved or ()):
+                self.materialise("backward() reached operations recorded before the compiled function was called")
+                return
+
+    def materialise(self, reason: str) -> None:
+        """End the trace here: run what was captured, give every live tensor its data, and go on eagerly."""
+        location = user_location()
+        if self.fullgraph:
+            raise CompileError(
+                f"compile(fullgraph=True): {reason}, so Python would have to wait for a number.\n"
+                "  Use jg.where for a choice between values, or drop fullgraph=True to run this part eagerly."
+                + (f"\n  at {location}" if location else "")
+            )
+        self.broken, self.broken_at = reason, str(location) if location else None
+        local.mode.tracer = None
+        run_segment(self)
