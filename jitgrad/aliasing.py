@@ -8,15 +8,17 @@ view as a functional write to the base, so that gradients are those of the progr
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from jitgrad.ir.errors import AutogradError, DTypeError, ShapeError
-from jitgrad.ir.op import Op
+from jitgrad.ir.op import View
+from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 
-from .dispatch import edge, infer, record
+from .dispatch import apply, edge, infer, record
 from .mode import local
 from .tape import Storage
 from .tensor import Tensor, ViewInfo, wrap
@@ -30,27 +32,34 @@ def storage_of(t: Tensor) -> Storage:
     return storage
 
 
-def view(op: Op, t: Tensor) -> Tensor:
+def view(op: View, t: Tensor) -> Tensor:
     """The view `op` of `t`: sharing memory where NumPy can, else a fresh tensor as PyTorch's `reshape` gives."""
     mode = local.mode
     tracer = mode.tracer
     infer(op, (t.type_,))
+    operand = t._data
     if tracer is None:
-        data = op.reference(t._data)
-        shares = data.size == 0 or np.may_share_memory(data, t._data)
-        out = wrap(data)
-        operand = t._data
+        data = _writeable_like(op.reference(operand), operand)
+        shares = data.size == 0 or np.may_share_memory(data, operand)
     else:
         operand = tracer.value(t)
         (data,) = tracer.emit(op, [operand])
         shares = layout(t, op) is not None
-        out = wrap(data)
+    out = wrap(data)
+    if tracer is not None:
         tracer.note((out,))
     if shares:
         _share(out, t, (op,), True)
     if mode.grad and t._requires_grad and op.differentiable:
         record(op, (t,), (operand,), (out,))
     return out
+
+
+def _writeable_like(data: np.ndarray[Any, Any], operand: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """`data`, which NumPy may have marked read-only because it repeats elements, as writeable as its source."""
+    if not data.flags.writeable and operand.flags.writeable:
+        data.flags.writeable = True
+    return data
 
 
 def alias(t: Tensor) -> Tensor:
@@ -63,38 +72,69 @@ def alias(t: Tensor) -> Tensor:
     return out
 
 
-def _share(out: Tensor, t: Tensor, ops: tuple[Op, ...], differentiable: bool) -> None:
+def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
+    """A tensor of the same values in memory of its own, differentiable; strides kept ("K") or contiguous ("C")."""
+    mode = local.mode
+    op = Convert(t.dtype)
+    if mode.tracer is not None:
+        return apply(op, t)
+    out = wrap(np.array(t._data, order=order))
+    if mode.grad and t._requires_grad:
+        record(op, (t,), (t._data,), (out,))
+    return out
+
+
+def _share(out: Tensor, t: Tensor, ops: tuple[View, ...], differentiable: bool) -> None:
     info = t._view
-    base = t if info is None else info.base
-    chain = ops if info is None else info.ops + ops
-    out._view = ViewInfo(base, chain, differentiable and (info is None or info.differentiable))
+    if info is None:
+        base, chain, origin, origin_chain = t, ops, t, ops
+    else:
+        base, chain = info.base, info.ops + ops
+        origin, origin_chain = (t, ops) if info.origin is None else (info.origin, info.origin_ops + ops)
+    out._view = ViewInfo(base, chain, *((origin, origin_chain) if differentiable else (None, ())))
     storage = out._storage = storage_of(base)
     t._storage = storage
-    storage.views = [v for v in storage.views if v() is not None]
-    storage.views.append(weakref.ref(out))
+    views = storage.views
+    count = len(views)
+    if count & (count - 1) == 0:  # now and then, so that keeping the list costs constant time
+        views = storage.views = [v for v in views if v() is not None]
+    views.append(weakref.ref(out))
 
 
-def layout(t: Tensor, op: Op | None = None) -> np.ndarray[Any, Any] | None:
+def layout(t: Tensor, op: View | None = None) -> np.ndarray[Any, Any] | None:
     """An array with the strides `t` (seen through `op`) has when run eagerly; None if `op` would copy.
 
     Its elements must not be read: for a tensor being traced there is no memory behind it.
     """
-    info = t._view
-    base = t if info is None else info.base
-    if isinstance(base._data, np.ndarray):
-        array = base._data
-    else:
-        strides = np.cumprod((base._data.dtype.itemsize, *base._data.shape[:0:-1]))[::-1]
-        array = np.lib.stride_tricks.as_strided(
-            np.empty(1, base._data.dtype), base._data.shape, strides[: base.ndim]
-        )
-    chain = (() if info is None else info.ops) + (() if op is None else (op,))
-    for step in chain:
-        viewed = step.reference_view(array) if hasattr(step, "reference_view") else step.reference(array)
-        if viewed is None:
-            return None
-        array = viewed
-    return array
+    steps: tuple[View, ...] = () if op is None else (op,)
+    array = t._data
+    if not isinstance(array, np.ndarray):
+        info = t._view
+        if info is not None:
+            array, steps = info.base._data, info.ops + steps
+        if not isinstance(array, np.ndarray):
+            array = _contiguous_layout(array.shape, array.dtype.np)
+    for step in steps:
+        if isinstance(step, Reshape):
+            try:
+                array = array.reshape(step.shape, copy=False)
+            except ValueError:
+                return None
+        else:
+            array = step.reference(array)
+    return array  # type: ignore[no-any-return]
+
+
+def _contiguous_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    strides = [dtype.itemsize] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
+
+
+def is_view(op: View, t: Tensor) -> bool:
+    """Whether `op` can show `t` without copying."""
+    return layout(t, op) is not None
 
 
 def check_writable(t: Tensor, what: str) -> None:
@@ -105,8 +145,8 @@ def check_writable(t: Tensor, what: str) -> None:
         raise AutogradError(
             f"a leaf Variable that requires grad is being used in an in-place operation: {what}"
         )
-    info = t._view
-    if info is not None and info.differentiable and info.base._requires_grad and info.base._node is None:
+    origin = None if t._view is None else t._view.origin
+    if origin is not None and origin._requires_grad and origin._node is None:
         raise AutogradError(
             f"a view of a leaf Variable that requires grad is being used in an in-place operation: {what}"
         )
@@ -147,17 +187,22 @@ def _strides_of_long_axes(array: np.ndarray[Any, Any]) -> list[int]:
 def _rebase(t: Tensor, value: Tensor) -> None:
     """The history of `t` becomes that of `value`; its base and the other views follow."""
     info = t._view
-    if info is None or not info.differentiable:
+    origin = None if info is None else info.origin
+    if info is None or origin is None:
+        if not value._requires_grad:
+            value = _recorded_write((), t, value)
         _adopt(t, value)
         _refresh_views(t)
         return
-    base = info.base
-    op = WriteView(info.ops)
+    _adopt(origin, _recorded_write(info.origin_ops, origin, value))
+    _refresh_views(origin)
+
+
+def _recorded_write(views: tuple[View, ...], base: Tensor, value: Tensor) -> Tensor:
+    """The base after the write, as a function of the base before it and of the value."""
     result = wrap(base._data)
-    data = (base._data, value._data)
-    record(op, (base, value), data, (result,))
-    _adopt(base, result)
-    _refresh_views(base)
+    record(WriteView(views), (base, value), (base._data, value._data), (result,))
+    return result
 
 
 def _adopt(t: Tensor, other: Tensor) -> None:
@@ -167,19 +212,19 @@ def _adopt(t: Tensor, other: Tensor) -> None:
     t._node, t._index, t._requires_grad = other._node, other._index, other._requires_grad
 
 
-def _refresh_views(base: Tensor) -> None:
-    """Give every live differentiable view of `base` a history that starts from the new base."""
-    for ref in storage_of(base).views:
+def _refresh_views(origin: Tensor) -> None:
+    """Give every live differentiable view of `origin` a history that starts from its new one."""
+    for ref in storage_of(origin).views:
         v = ref()
-        if v is None or v._view is None or not v._view.differentiable:
+        if v is None or v._view is None or v._view.origin is not origin:
             continue
-        current = base
-        for op in v._view.ops:
+        current = origin
+        for op in v._view.origin_ops:
             step = wrap(op.reference(current._data) if isinstance(current._data, np.ndarray) else v._data)
-            if base._requires_grad:
+            if origin._requires_grad:
                 record(op, (current,), (current._data,), (step,))
             current = step
         v._node, v._index, v._requires_grad = current._node, current._index, current._requires_grad
 
 
-__all__ = ["alias", "check_writable", "edge", "layout", "storage_of", "view", "write"]
+__all__ = ["alias", "check_writable", "copy", "edge", "is_view", "layout", "storage_of", "view", "write"]
