@@ -85,7 +85,8 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
 
 
 def _share(out: Tensor, t: Tensor, ops: tuple[View, ...], differentiable: bool) -> None:
-    info = t._view
+    tracer = local.mode.tracer
+    info = t._view if tracer is None else tracer.view_info(t)
     if info is None:
         base, chain, origin, origin_chain = t, ops, t, ops
     else:
