@@ -38,6 +38,10 @@ class DeviceError(JitgradError, RuntimeError):
     """Operands on different devices, or a device that is not there."""
 
 
+class DivisionByZeroError(JitgradError, RuntimeError, ZeroDivisionError):
+    """An integer divided by zero."""
+
+
 class AutogradError(JitgradError, RuntimeError):
     """A gradient that was asked for and cannot be given."""
 

@@ -157,9 +157,9 @@ class Pointwise(Op):
     `fast` says that `ufunc` alone, called on float32, float64 or integer arrays of one accepted dtype, gives
     the right values and dtype (broadcasting as it goes), so that small eager tensors may call it directly.
 
-    How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it where
-    `inplace`. `promotes` is the rule for operands: "common" (their common dtype), "float" (the same, but
-    integers become the default float type), "comparison" (common, for a bool result), "bitwise" (never a float).
+    How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it
+    where `inplace`. `promotes` is the rule for operands: "common" (their common dtype), "float" (the same,
+    but integers become the default float type), "comparison" (common; the result is bool), "bitwise" (no floats).
     """
 
     arity: ClassVar[int] = 1
@@ -253,11 +253,14 @@ class Reduction(Op):
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Axes within range, sorted and distinct."""
         (x,) = operands
-        if list(self.axes) != sorted(set(self.axes)) or any(not 0 <= a < x.ndim for a in self.axes):
-            raise ShapeError(
-                f"{self.name}: axes {self.axes} do not fit {x.ndim} axes{operand_lines(operands)}"
-            )
+        self.check_axes(self.name, self.axes, x)
         return (TensorType(self.reduced_shape(x.shape), self.result_dtype(x.dtype), x.device),)
+
+    @staticmethod
+    def check_axes(name: str, axes: tuple[int, ...], operand: TensorType) -> None:
+        """Raise unless `axes` are within the operand's range, sorted and distinct."""
+        if list(axes) != sorted(set(axes)) or any(not 0 <= a < operand.ndim for a in axes):
+            raise ShapeError(f"{name}: axes {axes} do not fit {operand.ndim} axes{operand_lines([operand])}")
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:
         """The accumulators' starting values for an operand of `dtype`; their dtypes are the accumulators'."""

@@ -36,7 +36,7 @@ def _as_dtype(value: Number, dtype: DType) -> Number:
         raise DTypeError(f"full: the complex number {value} does not fit {dtype.name}")
     if dtype.is_floating_point:
         return float(value)
-    span = 1 << (8 * dtype.itemsize)
+    span: int = 1 << (8 * dtype.itemsize)
     wrapped = int(value) % span
     return wrapped - span if dtype.is_signed and wrapped >= span // 2 else wrapped
 
