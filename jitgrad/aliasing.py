@@ -215,15 +215,17 @@ def _adopt(t: Tensor, other: Tensor) -> None:
 
 def _refresh_views(origin: Tensor) -> None:
     """Give every live differentiable view of `origin` a history that starts from its new one."""
+    tracer = local.mode.tracer
     for ref in storage_of(origin).views:
         v = ref()
         if v is None or v._view is None or v._view.origin is not origin:
             continue
         current = origin
         for op in v._view.origin_ops:
-            step = wrap(op.reference(current._data) if isinstance(current._data, np.ndarray) else v._data)
+            data = current._data if tracer is None else tracer.value(current)
+            step = wrap(op.reference(data) if tracer is None else tracer.emit(op, [data])[0])
             if origin._requires_grad:
-                record(op, (current,), (current._data,), (step,))
+                record(op, (current,), (data,), (step,))
             current = step
         v._node, v._index, v._requires_grad = current._node, current._index, current._requires_grad
 

@@ -126,7 +126,7 @@ class _Recipes:
             return ("source", self._source_index(t))
         info = t._view
         if info is not None:
-            return ("view", self.of(info.base), info.ops, info.differentiable)
+            return ("view", self.of(info.base), info.ops, info.origin is not None)
         return ("value", self.output(t._data), t._requires_grad)
 
     def _source_index(self, t: Tensor) -> int:
