@@ -1,7 +1,9 @@
 """Gradients: `backward`, `grad`, grad modes, hooks, and custom functions."""
 
+from . import functional as functional
 from . import hooks as hooks
 from .api import backward, grad
+from .function import Function
 from .grad_mode import (
     enable_grad,
     inference_mode,
@@ -13,9 +15,11 @@ from .grad_mode import (
 from .whole import stats as backward_stats
 
 __all__ = [
+    "Function",
     "backward",
     "backward_stats",
     "enable_grad",
+    "functional",
     "grad",
     "inference_mode",
     "is_grad_enabled",

@@ -18,7 +18,7 @@ from jitgrad.ir.errors import CompileError
 
 from ..mode import local
 from ..tensor import Tensor, rebinding
-from . import pytree
+from .. import pytree
 from .explain import Explanation, Miss, describe_miss
 from .fingerprint import fingerprint
 from .materialise import run_segment

@@ -27,7 +27,7 @@ from ..dispatch import edge
 from ..mode import local
 from ..tape import Storage, TapeNode, residual_mask
 from ..tensor import Tensor, wrap
-from . import pytree
+from .. import pytree
 from .backend import Observer, compile_graph
 from .sources import Source
 from .tracer import Tracer

@@ -1,0 +1,178 @@
+"""Custom differentiable functions in Python: `Function` with `forward` and `backward`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir.errors import AutogradError
+from jitgrad.ir.op import Op
+from jitgrad.ir.types import TensorType
+
+from ..aliasing import alias
+from ..dispatch import edge
+from ..mode import local
+from ..tape import TapeNode
+from ..tensor import Tensor, wrap
+from .grad_mode import no_grad
+
+
+class _PythonOp(Op):
+    """Stands for a custom function on the tape; the node itself knows how to go backward."""
+
+    name = "python_function"
+
+
+class Context:
+    """What `forward` leaves for `backward` (`ctx`)."""
+
+    def __init__(self) -> None:
+        self._saved: tuple[Tensor | None, ...] = ()
+        self._versions: tuple[int, ...] = ()
+        self._non_differentiable: set[int] = set()
+        self._dirty: set[int] = set()
+        self.needs_input_grad: tuple[bool, ...] = ()
+        self.materialize_grads = True
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `backward`, where they are `ctx.saved_tensors`."""
+        self._saved = tensors
+        self._versions = tuple(0 if t is None else t._version for t in tensors)
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """The tensors saved, if none was written in place since."""
+        for t, version in zip(self._saved, self._versions, strict=True):
+            if t is not None and t._version != version:
+                raise AutogradError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation"
+                )
+        return self._saved
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """These results have no gradient."""
+        self._non_differentiable |= set(map(id, tensors))
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """These inputs were written in place by `forward`."""
+        self._dirty |= set(map(id, tensors))
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether `backward` gets zeros (the default) or None for results without a gradient."""
+        self.materialize_grads = value
+
+
+class FunctionNode(TapeNode):
+    """The tape node of a custom function."""
+
+    __slots__ = ("context", "function", "results", "slots")
+
+    context: Context
+    function: type[Function]
+    results: tuple[TensorType, ...]
+    slots: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """`SquareBackward`, as PyTorch names it."""
+        return f"{self.function.__name__}Backward"
+
+    def infer_results(self, operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
+        """Types as `forward` gave them."""
+        return self.results
+
+    def backward(self, cotangents: Sequence[Any], create: bool) -> list[Any]:
+        """Call the user's `backward`, and check what it gives."""
+        tracer = local.mode.tracer
+        grads: list[Any] = []
+        for g, t in zip(cotangents, self.results, strict=True):
+            if g is None and self.context.materialize_grads:
+                zero = wrap(np.zeros(t.shape, t.dtype.np)) if tracer is None else tracer.full(t, 0)
+                grads.append(zero)
+            else:
+                grads.append(g if g is None or create else wrap(g) if tracer is None else tracer.traced(g))
+        out = self.function.backward(self.context, *grads)
+        given = out if isinstance(out, tuple) else (out,)
+        count = len(self.context.needs_input_grad)
+        if len(given) < count or any(g is not None for g in given[count:]):
+            raise AutogradError(
+                f"function {self.name} returned an incorrect number of gradients (expected {count}, got {len(given)})"
+            )
+        tensors = [given[i] for i in self.slots]
+        if create:
+            return tensors
+        return [None if g is None else g._data if tracer is None else tracer.value(g) for g in tensors]
+
+
+class Function:
+    """Base of custom functions: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
+
+        >>> import jitgrad as jg
+        >>> class Square(jg.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * g
+        >>> x = jg.tensor(3.0, requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor(6.)
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute the results; nothing inside is recorded."""
+        raise AutogradError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """For the style in which `forward` has no `ctx`: store what `backward` needs."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Gradients of the inputs (None for those without one), given those of the results."""
+        raise AutogradError("You must implement the backward method for your custom autograd.Function.")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        ctx = Context()
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
+        recorded = local.mode.grad and any(ctx.needs_input_grad)
+        with no_grad():
+            if cls.setup_context is not Function.setup_context:
+                out = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, out)
+            else:
+                out = cls.forward(ctx, *args, **kwargs)
+        results = out if isinstance(out, tuple) else (out,)
+        if recorded:
+            results = tuple(_fresh(r, args, ctx) for r in results)
+            _record(cls, ctx, args, results)
+        return results if isinstance(out, tuple) else results[0]
+
+
+def _fresh(result: Any, args: Sequence[Any], ctx: Context) -> Any:
+    """An input handed through is a result of its own, unless it was written in place."""
+    if isinstance(result, Tensor) and any(result is a for a in args) and id(result) not in ctx._dirty:
+        return alias(result)
+    return result
+
+
+def _record(cls: type[Function], ctx: Context, args: Sequence[Any], results: Sequence[Any]) -> None:
+    slots = tuple(i for i, a in enumerate(args) if isinstance(a, Tensor))
+    tensors = [args[i] for i in slots]
+    outputs = [r for r in results if isinstance(r, Tensor)]
+    types = [t.type_ for t in tensors]
+    node = FunctionNode(_PythonOp(), tuple(map(edge, tensors)), (), (), None, types)
+    node.context, node.function, node.slots = ctx, cls, slots
+    node.results = tuple(r.type_ for r in outputs)
+    for k, r in enumerate(outputs):
+        if r.dtype.is_differentiable and id(r) not in ctx._non_differentiable:
+            r._node, r._index, r._requires_grad = node, k, True
