@@ -26,6 +26,13 @@ from jitgrad.ir.dtypes import (  # noqa: E402
 )
 from jitgrad.ir.dtypes import bool_ as bool  # noqa: E402
 
+from . import creation as _creation  # noqa: E402, F401
+from .functions import arithmetic as _arithmetic  # noqa: E402, F401
+from .functions import linalg as _linalg  # noqa: E402, F401
+from .functions import operators as _operators  # noqa: E402, F401
+from .functions import pointwise as _pointwise  # noqa: E402, F401
+from .functions import reductions as _reductions  # noqa: E402, F401
+from .functions import types as _types  # noqa: E402, F401
 from .functions.registry import FUNCTIONS as _FUNCTIONS  # noqa: E402
 from .tensor import Size, Tensor  # noqa: E402
 

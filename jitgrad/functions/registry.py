@@ -2,6 +2,7 @@
 
     @public()                         jg.sigmoid(x) and x.sigmoid()
     @public("mul", "multiply", inplace=True)   several names, and x.mul_(y)
+    @public(out=True)                 jg.add(x, y, out=z)
 
 A function is written once, in the functional form; the method is the same function, and the in-place form is
 the function followed by a write (see `aliasing.write`), so that a failed call changes nothing.
@@ -13,7 +14,14 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from jitgrad.ir.errors import AutogradError, DTypeError
+from jitgrad.ir.ops.select import Convert
+
 from ..aliasing import check_writable, write
+from ..dispatch import apply
+from ..errors import located
+from ..mode import local
+from ..promotion import can_cast
 from ..tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,14 +30,15 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 def public(
-    *names: str, function: bool = True, method: bool = True, inplace: bool = False
+    *names: str, function: bool = True, method: bool = True, inplace: bool = False, out: bool = False
 ) -> Callable[[F], F]:
-    """Decorator: publish the function under `names` (its own name if none)."""
+    """Decorator: publish the function under `names` (its own name if none); with `out`, it may write there."""
 
     def register(f: F) -> F:
+        published = with_out(f) if out else f
         for name in names or (f.__name__,):
             if function:
-                FUNCTIONS[name] = f
+                FUNCTIONS[name] = published
             if method:
                 setattr(Tensor, name, f)
             if inplace:
@@ -45,8 +54,45 @@ def make_inplace(f: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(f)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(self, name)
-        return write(self, f(self, *args, **kwargs), name)
+        return write(self, cast_result(f(self, *args, **kwargs), self, name), name)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place form of `{name[:-1]}`."
     return method
+
+
+def with_out(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` with an `out` argument: a tensor that the result is written to and that is returned."""
+
+    @functools.wraps(f)
+    def function(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
+        result = f(*args, **kwargs)
+        return result if out is None else write_out(result, out, f.__name__)
+
+    return function
+
+
+def write_out(result: Tensor, out: Tensor, name: str) -> Tensor:
+    """Write `result` to `out`, which takes no part in gradients."""
+    if local.mode.grad and (result.requires_grad or out.requires_grad):
+        raise located(
+            AutogradError(
+                f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+                "but one of the arguments requires grad."
+            )
+        )
+    return write(out, cast_result(result, out, name), name)
+
+
+def cast_result(result: Tensor, target: Tensor, name: str) -> Tensor:
+    """`result` in the dtype of the tensor it is written to, which must not be of a lower category."""
+    have, want = result.dtype, target.dtype
+    if have is want:
+        return result
+    if not can_cast(have, want):
+        raise located(
+            DTypeError(
+                f"{name}: result type {have.name} can't be cast to the desired output type {want.name}"
+            )
+        )
+    return apply(Convert(want), result)

@@ -1,0 +1,203 @@
+"""Elementwise functions: promote the operands, broadcast them, apply the op.
+
+`pointwise` does that for any op. Functions, methods and in-place methods of ops that declare `public` names are
+generated here; those with arguments of their own are written in `arithmetic` and `comparison`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.errors import ArgumentTypeError, ShapeError, operand_lines
+from jitgrad.ir.op import Op, Pointwise
+from jitgrad.ir.ops import REGISTRY
+from jitgrad.ir.ops.broadcast import BroadcastTo
+from jitgrad.ir.ops.creation import Full
+from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.types import Shape
+
+from ..aliasing import storage_of
+from ..dispatch import apply, binary_method, unary_method
+from ..errors import located
+from ..mode import local
+from ..promotion import Number, float_dtype, number_dtype, result_dtype
+from ..tensor import Tensor, wrap
+from .registry import public
+
+Operand = Tensor | Number
+
+
+def operand(x: Any, name: str, position: int) -> Operand:
+    """`x` as a tensor or a Python number: NumPy scalars become numbers, and arrays tensors."""
+    if isinstance(x, (Tensor, int, float, complex)):
+        return x
+    if isinstance(x, np.generic):
+        return x.item()  # type: ignore[no-any-return]
+    if isinstance(x, np.ndarray):
+        return wrap(x)
+    raise located(
+        ArgumentTypeError(f"{name}: argument {position} must be a Tensor or a number, not {type(x).__name__}")
+    )
+
+
+def is_operand(x: Any) -> bool:
+    """Whether `x` can stand beside a tensor in arithmetic."""
+    return isinstance(x, (Tensor, int, float, complex, np.generic, np.ndarray))
+
+
+def broadcast_shape(name: str, tensors: Sequence[Tensor]) -> Shape:
+    """The common shape of tensors, aligned at their last axes; raises if two lengths differ and neither is 1."""
+    shapes = {t._data.shape for t in tensors}
+    if len(shapes) == 1:
+        return shapes.pop()
+    rank = max(map(len, shapes))
+    out = [1] * rank
+    for t in tensors:
+        shape = t._data.shape
+        for axis, n in enumerate(shape, rank - len(shape)):
+            if n != 1 and out[axis] == 1:
+                out[axis] = n
+            elif n not in (1, out[axis]):
+                raise located(
+                    ShapeError(
+                        f"{name}: shapes do not broadcast: axis {axis - rank} is {out[axis]} in one operand "
+                        f"and {n} in another{operand_lines([t.type_ for t in tensors])}"
+                    )
+                )
+    return tuple(out)
+
+
+def convert(t: Tensor, dtype: DType) -> Tensor:
+    """`t` as `dtype`; itself if it has that dtype."""
+    return t if t.dtype is dtype else apply(Convert(dtype), t)
+
+
+def expand(t: Tensor, shape: Shape) -> Tensor:
+    """`t` repeated to `shape`, for use as an operand: it shares the memory and the write count of `t`."""
+    if t._data.shape == shape:
+        return t
+    out = apply(BroadcastTo(shape), t)
+    if local.mode.tracer is None:
+        out._storage = storage_of(t)
+    return out
+
+
+def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:
+    """An operand whose elements all are `value`; eagerly it takes no memory and must not be written to."""
+    if local.mode.tracer is not None:
+        return apply(Full(tuple(shape), dtype, value))
+    if dtype.kind == "int":
+        element = np.array(int(value), np.int64).astype(dtype.np)  # type: ignore[arg-type]
+    else:
+        element = np.array(value, dtype.np)
+    return wrap(np.broadcast_to(element, shape) if shape else element)
+
+
+def broadcast(name: str, dtype: DType, *args: Operand) -> list[Tensor]:
+    """Tensors and numbers as tensors of one shape and of `dtype`."""
+    shape = broadcast_shape(name, [x for x in args if isinstance(x, Tensor)] or [filled((), dtype, 0)])
+    return [
+        expand(convert(x, dtype), shape) if isinstance(x, Tensor) else filled(shape, dtype, x) for x in args
+    ]
+
+
+def pointwise(op: Pointwise, *args: Any) -> Tensor:
+    """`op` of tensors and numbers, promoted by the op's rule and broadcast."""
+    operands = [operand(x, op.name, i) for i, x in enumerate(args, 1)]
+    if len(operands) == 1:
+        (x,) = operands
+        dtype = x.dtype if isinstance(x, Tensor) else number_dtype(x)
+    else:
+        dtype = result_dtype(*operands)
+    if op.promotes == "float":
+        dtype = float_dtype(dtype)
+    return apply(op, *broadcast(op.name, dtype, *operands))
+
+
+def check_tensor(x: Any, name: str) -> Tensor:
+    """`x` if it is a tensor."""
+    if not isinstance(x, Tensor):
+        raise located(
+            ArgumentTypeError(f"{name}: argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
+        )
+    return x
+
+
+def _unary(cls: type[Pointwise]) -> Callable[..., Any]:
+    op = cls()
+    fast = (
+        unary_method(op, lambda x: pointwise(op, x)) if cls.fast and isinstance(cls.ufunc, np.ufunc) else None
+    )
+
+    def function(input: Tensor) -> Tensor:
+        if fast is not None and isinstance(input, Tensor):
+            return fast(input)  # type: ignore[no-any-return]
+        return pointwise(op, check_tensor(input, op.name))
+
+    return function
+
+
+def _binary(cls: type[Pointwise]) -> Callable[..., Any]:
+    op = cls()
+    fast = (
+        binary_method(op, lambda x, y: pointwise(op, x, y))
+        if cls.fast and isinstance(cls.ufunc, np.ufunc)
+        else None
+    )
+
+    def function(input: Tensor, other: Tensor | Number) -> Tensor:
+        if fast is not None and isinstance(input, Tensor):
+            return fast(input, other)  # type: ignore[no-any-return]
+        return pointwise(op, input, other)
+
+    return function
+
+
+def _general(cls: type[Pointwise]) -> Callable[..., Any]:
+    """An op with fields, or of three operands: operands first, then fields by position or name."""
+    fields = [f for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    kinds = inspect.Parameter
+    names = ("input", "other", "third")[: cls.arity]
+    parameters = [kinds(n, kinds.POSITIONAL_OR_KEYWORD) for n in names]
+    parameters += [
+        kinds(
+            f.name,
+            kinds.POSITIONAL_OR_KEYWORD,
+            default=kinds.empty if f.default is dataclasses.MISSING else f.default,
+        )
+        for f in fields
+    ]
+    signature = inspect.Signature(parameters)
+
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        given = signature.bind(*args, **kwargs).arguments
+        operands = [given.pop(n) for n in names]
+        return pointwise(cls(**given), *operands)
+
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def publish(cls: type[Pointwise]) -> None:
+    """Make the functions, methods and in-place methods that an op declares."""
+    if dataclasses.fields(cls) or cls.arity > 2:  # type: ignore[arg-type]
+        function = _general(cls)
+    else:
+        function = _unary(cls) if cls.arity == 1 else _binary(cls)
+    function.__doc__ = cls.__doc__
+    function.__name__ = function.__qualname__ = cls.public[0]
+    public(*cls.public, inplace=cls.inplace, out=True)(function)
+
+
+def _declared(cls: type[Op]) -> bool:
+    return issubclass(cls, Pointwise) and bool(cls.public)
+
+
+for _cls in filter(_declared, REGISTRY.values()):
+    publish(_cls)  # type: ignore[arg-type]
