@@ -16,9 +16,10 @@ from .builder import Builder
 from .errors import AutogradError
 from .graph import Graph, Node, Value
 from .interpreter import decomposition
-from .op import Op
+from .op import Op, Pointwise
 from .ops.arithmetic import Add
 from .ops.creation import Full
+from .ops.select import carry_select
 from .types import TensorType
 
 
@@ -59,6 +60,9 @@ def node_vjp(
     """One node's rule; a composite without its own rule is differentiated through its decomposition."""
     op = node.op
     if type(op).has_vjp():
+        (first, *_) = cotangents
+        if isinstance(op, Pointwise) and first is not None:
+            return carry_select(b, first, lambda g: op.vjp(b, node.operands, node.results, (g,), needs))
         return op.vjp(b, node.operands, node.results, cotangents, needs)
     if not type(op).has_decomposition():
         raise AutogradError(f"{op.name}: this op has no derivative")

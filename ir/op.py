@@ -159,7 +159,7 @@ class Pointwise(Op):
 
     How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it
     where `inplace`. `promotes` is the rule for operands: "common" (their common dtype), "float" (the same,
-    but integers become the default float type), "comparison" (common; the result is bool), "bitwise" (no floats).
+    but integers become the default float type), "comparison" (common; a bool result), "bitwise" (no floats).
     """
 
     arity: ClassVar[int] = 1

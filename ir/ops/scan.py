@@ -1,4 +1,4 @@
-"""Scans along an axis: `CumSum`, `CumProd`, and the linear recurrence `LinearScan` that gradients close over."""
+"""Scans along an axis: `CumSum`, `CumProd`, and `LinearScan`, the recurrence that their gradients need."""
 
 from __future__ import annotations
 

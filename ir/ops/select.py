@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .. import scalar
 from ..builder import Builder
+from ..graph import Value
 from ..dtypes import DType
 from ..errors import DTypeError, operand_lines
 from ..op import Array, Cotangents, Pointwise, Values, op
 from ..scalar import Expr
 from ..types import TensorType
-from .creation import zeros_like
+from .creation import Full, zeros_like
 
-__all__ = ["Convert", "Where"]
+__all__ = ["Convert", "Where", "carry_select"]
 
 
 @op
@@ -109,3 +110,32 @@ class Convert(Pointwise):
         (g,) = cotangents
         assert g is not None
         return (b(Convert(operands[0].type.dtype), g),)
+
+
+def carry_select(b: Builder, cotangent: Value, pull: Callable[[Value], Cotangents]) -> Cotangents:
+    """Cotangents of a pointwise op's operands, with a select in `cotangent` carried to them.
+
+    Where the cotangent is `where(c, g, 0)`, the branch not taken must not matter, but its derivative may be
+    infinite there, and 0 times infinity is NaN. So `g` is pulled back bare and the select put on what comes out:
+    `where(c, g, 0) * d` becomes `where(c, g * d, 0)`. Exact, because a pointwise op's rule is linear in each
+    element's cotangent; applied op by op, it follows the chain back to where the branch began.
+    """
+    node = cotangent.node
+    if node is None or not isinstance(node.op, Where):
+        return pull(cotangent)
+    condition, x, y = node.operands
+    if not _is_zero(x) and not _is_zero(y):
+        return pull(cotangent)
+    bare = x if _is_zero(y) else y
+    out: list[Value | None] = []
+    for grad in pull(bare):
+        if grad is None or grad is bare:
+            out.append(None if grad is None else cotangent)
+            continue
+        zero = zeros_like(b, grad)
+        out.append(b(Where(), condition, grad, zero) if bare is x else b(Where(), condition, zero, grad))
+    return out
+
+
+def _is_zero(value: Value) -> bool:
+    return value.node is not None and isinstance(value.node.op, Full) and value.node.op.value == 0
