@@ -81,6 +81,12 @@ def constant(array: Any) -> Tensor:
     return wrap(np.asarray(array)) if tracer is None else tracer.constant(np.asarray(array))
 
 
+def host_number(read: Callable[[], float], dtype: dtypes.DType, name: str) -> Any:
+    """A number kept in Python (a learning rate): itself eagerly, a 0-d input fetched at each call while tracing."""
+    tracer = local.mode.tracer
+    return read() if tracer is None else tracer.host_scalar(read, dtype, name)
+
+
 def run_op(op: Op, data: Sequence[Any]) -> Sequence[Any]:
     """`op` on arrays, now."""
     return apply_reference(op, data)

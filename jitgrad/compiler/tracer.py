@@ -23,7 +23,7 @@ from jitgrad.ir.graph import Value
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.arithmetic import Add
-from jitgrad.ir.ops.creation import ArrayLiteral, Constant, Full
+from jitgrad.ir.ops.creation import Constant, Full, Literal
 from jitgrad.ir.ops.write import WriteView
 from jitgrad.ir.types import TensorType
 
@@ -139,7 +139,7 @@ class Tracer:
         dtype = dtypes.FROM_NUMPY[array.dtype]
         if array.size == 1 and not dtype.is_complex:
             return self.full(TensorType(array.shape, dtype), array.item())
-        return self.traced(self.emit(Constant(ArrayLiteral.from_array(array)), [])[0])
+        return self.traced(self.emit(Constant(Literal(array)), [])[0])
 
     def lift(self, x: Any, type: TensorType) -> Value:
         """Saved data of a tape node as a value."""
