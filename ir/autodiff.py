@@ -19,7 +19,7 @@ from .interpreter import decomposition
 from .op import Op, Pointwise
 from .ops.arithmetic import Add
 from .ops.creation import Full
-from .ops.select import carry_select
+from .ops.select import add_cotangents, carry_select
 from .types import TensorType
 
 
@@ -50,7 +50,7 @@ def pullback(
         for value, grad in zip(node.operands, node_vjp(b, node, out, needs), strict=True):
             if grad is not None and value in active:
                 before = flow.get(value)
-                flow[value] = grad if before is None else b(Add(), before, grad)
+                flow[value] = grad if before is None else add_cotangents(b, Add(), before, grad)
     return [flow.get(v) for v in wrt]
 
 

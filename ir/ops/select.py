@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .. import scalar
 from ..builder import Builder
-from ..graph import Value
 from ..dtypes import DType
 from ..errors import DTypeError, operand_lines
-from ..op import Array, Cotangents, Pointwise, Values, op
+from ..graph import Value
+from ..op import Array, Cotangents, Op, Pointwise, Values, op
 from ..scalar import Expr
 from ..types import TensorType
 from .creation import Full, zeros_like
 
-__all__ = ["Convert", "Where", "carry_select"]
+__all__ = ["Convert", "Where", "add_cotangents", "carry_select"]
 
 
 @op
@@ -112,30 +113,55 @@ class Convert(Pointwise):
         return (b(Convert(operands[0].type.dtype), g),)
 
 
-def carry_select(b: Builder, cotangent: Value, pull: Callable[[Value], Cotangents]) -> Cotangents:
-    """Cotangents of a pointwise op's operands, with a select in `cotangent` carried to them.
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Masked:
+    """A cotangent that is `where(condition, bare, 0)`, or with the branches the other way round."""
 
-    Where the cotangent is `where(c, g, 0)`, the branch not taken must not matter, but its derivative may be
-    infinite there, and 0 times infinity is NaN. So `g` is pulled back bare and the select put on what comes out:
-    `where(c, g, 0) * d` becomes `where(c, g * d, 0)`. Exact, because a pointwise op's rule is linear in each
-    element's cotangent; applied op by op, it follows the chain back to where the branch began.
-    """
-    node = cotangent.node
-    if node is None or not isinstance(node.op, Where):
-        return pull(cotangent)
-    condition, x, y = node.operands
-    if not _is_zero(x) and not _is_zero(y):
-        return pull(cotangent)
-    bare = x if _is_zero(y) else y
-    out: list[Value | None] = []
-    for grad in pull(bare):
-        if grad is None or grad is bare:
-            out.append(None if grad is None else cotangent)
-            continue
-        zero = zeros_like(b, grad)
-        out.append(b(Where(), condition, grad, zero) if bare is x else b(Where(), condition, zero, grad))
-    return out
+    condition: Value
+    bare: Value
+    first: bool
+
+    @staticmethod
+    def of(value: Value) -> _Masked | None:
+        """`value` seen so, if it is one."""
+        node = value.node
+        if node is None or not isinstance(node.op, Where):
+            return None
+        condition, x, y = node.operands
+        if _is_zero(y):
+            return _Masked(condition, x, True)
+        return _Masked(condition, y, False) if _is_zero(x) else None
+
+    def apply(self, b: Builder, value: Value) -> Value:
+        """The same select on another value."""
+        zero = zeros_like(b, value)
+        branches = (value, zero) if self.first else (zero, value)
+        return b(Where(), self.condition, *branches)
 
 
 def _is_zero(value: Value) -> bool:
     return value.node is not None and isinstance(value.node.op, Full) and value.node.op.value == 0
+
+
+def carry_select(b: Builder, cotangent: Value, pull: Callable[[Value], Cotangents]) -> Cotangents:
+    """Cotangents of a pointwise op's operands, with a select in `cotangent` carried over to them.
+
+    Where the cotangent is `where(c, g, 0)`, the branch not taken must not matter, but its derivative may be
+    infinite there, and 0 times infinity is NaN. So `g` is pulled back bare, and the select is put on what
+    comes out: `where(c, g, 0) * d` becomes `where(c, g * d, 0)`. Exact, because a pointwise op's rule is linear
+    in each element's cotangent; applied op by op, it follows the chain back to where the branch began.
+    """
+    masked = _Masked.of(cotangent)
+    if masked is None:
+        return pull(cotangent)
+    return [
+        g if g is None else cotangent if g is masked.bare else masked.apply(b, g) for g in pull(masked.bare)
+    ]
+
+
+def add_cotangents(b: Builder, add: Op, x: Value, y: Value) -> Value:
+    """The sum, by the op `add`, of two cotangents; a select common to both stays outside."""
+    left, right = _Masked.of(x), _Masked.of(y)
+    if left is None or right is None or (left.condition, left.first) != (right.condition, right.first):
+        return b(add, x, y)
+    return left.apply(b, b(add, left.bare, right.bare))
