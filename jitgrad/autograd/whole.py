@@ -13,6 +13,8 @@ from jitgrad.ir.config import config
 from jitgrad.ir.interpreter import run
 from jitgrad.ir.types import TensorType
 
+from ..backend import compile_graph
+from ..dump import observer_for
 from ..tape import TapeNode
 from ..tensor import Tensor
 from .plan import Plan, Structure, build_plan
@@ -91,11 +93,11 @@ def _interpret(plan: Plan, nodes: Sequence[TapeNode], cotangents: Sequence[Any])
 
 def _replay(entry: _Entry, nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> list[Any]:
     if entry.executable is None:
-        from ..compiler.backend import compile_graph
-
         with entry.lock:
             if entry.executable is None:
-                entry.executable = compile_graph(entry.plan.graph, name="backward")
+                entry.executable = compile_graph(
+                    entry.plan.graph, name="backward", observer=observer_for(None, "backward")
+                )
                 stats.compiled += 1
     stats.replayed += 1
     return entry.executable([*_inputs(entry.plan, nodes), *cotangents])  # type: ignore[no-any-return]

@@ -13,9 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import CompileError
 
+from ..dump import observer_for
 from ..mode import local
 from ..tensor import Tensor, rebinding
 from .. import pytree
@@ -113,7 +116,7 @@ class CompiledFunction:
         reason = self._why_not_replayable(tracer, key, leaves, result)
         if reason is None:
             try:
-                spec = specialise(tracer, result, self._name, self._observer(), trace_ms)
+                spec = specialise(tracer, result, self._name, observer_for(self._dump, self._name), trace_ms)
             except Escapes as escape:
                 reason = str(escape)
         if reason is not None:
@@ -160,14 +163,6 @@ class CompiledFunction:
         if self._entries:
             last = next(reversed(self._entries))
             self._misses.append(describe_miss(last, key))
-
-    def _observer(self) -> Any:
-        folder = self._dump or config.dump
-        if folder is None:
-            return None
-        from ..dump.writer import DumpWriter
-
-        return DumpWriter.for_compilation(folder, self._name)
 
     def explain(self) -> Explanation:
         """What was captured and compiled, why calls missed, and what runs eagerly; print it."""
@@ -237,8 +232,6 @@ def _escaping(tracer: Tracer, kept: set[int]) -> bool:
 
 def _written_overlap(tracer: Tracer) -> bool:
     """Whether a written tensor from outside shares memory with another tensor that the trace uses."""
-    import numpy as np
-
     entries = [s for s in tracer.outside.values() if s.slot is not None]
     for s in entries:
         if s.written:

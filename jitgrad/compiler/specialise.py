@@ -28,7 +28,7 @@ from ..mode import local
 from ..tape import Storage, TapeNode, residual_mask
 from ..tensor import Tensor, wrap
 from .. import pytree
-from .backend import Observer, compile_graph
+from ..backend import Observer, compile_graph
 from .sources import Source
 from .tracer import Tracer
 
@@ -84,6 +84,8 @@ def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None
     call = _call_plan(tracer, recipes)
     graph = Graph(tracer.builder.inputs, tracer.builder.nodes, list(recipes.values))
     aliases = {out: slot for out, slot, contiguous in writes if contiguous}
+    if observer is not None:
+        observer("traced", graph)
     start = time.perf_counter()
     executable = compile_graph(graph, name=name, aliases=aliases, observer=observer)
     return Specialisation(

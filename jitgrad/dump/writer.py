@@ -1,0 +1,78 @@
+"""Writes what a compilation went through, one numbered file a stage.
+
+    folder/
+      000-train_step/
+        00-traced.txt          the graph as captured
+        01-....txt             the graph after each pass, the groups, the loop-level kernels, LLVM, assembly, the plan
+        graph.svg, graph.dot   a picture (the SVG where Graphviz is installed)
+
+A file appears whole or not at all: it is written under another name and renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jitgrad.ir.config import config
+from jitgrad.ir.graph import Graph
+from jitgrad.ir.picture import to_dot, to_svg
+from jitgrad.ir.printer import to_text
+
+Observer = Callable[[str, Any], None]
+
+
+class DumpWriter:
+    """An observer of one compilation. Calling it with a stage's name and its graph or text writes a file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.name = name
+        self._count = 0
+
+    @classmethod
+    def for_compilation(cls, folder: str | os.PathLike[str], name: str) -> DumpWriter:
+        """A writer into a new numbered sub-folder of `folder`."""
+        root = Path(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        number = sum(1 for _ in root.iterdir())
+        while True:
+            sub = root / f"{number:03d}-{_file_name(name)}"
+            try:
+                sub.mkdir()
+            except FileExistsError:
+                number += 1
+                continue
+            return cls(sub, name)
+
+    def __call__(self, stage: str, content: Any) -> None:
+        text = to_text(content, self.name) if isinstance(content, Graph) else str(content)
+        suffix = "" if Path(stage).suffix in (".ll", ".s", ".txt") else ".txt"
+        self._write(f"{self._count:02d}-{_file_name(stage)}{suffix}", text)
+        if self._count == 0 and isinstance(content, Graph):
+            self._draw(content)
+        self._count += 1
+
+    def _draw(self, graph: Graph) -> None:
+        self._write("graph.dot", to_dot(graph))
+        svg = to_svg(graph)
+        if svg is not None:
+            self._write("graph.svg", svg)
+
+    def _write(self, name: str, text: str) -> None:
+        temporary = self.folder / f".{name}.{os.getpid()}"
+        temporary.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        os.replace(temporary, self.folder / name)
+
+
+def observer_for(folder: str | None, name: str) -> Observer | None:
+    """A writer into `folder`, or into `config.dump`; None if neither is set."""
+    chosen = folder or config.dump
+    return DumpWriter.for_compilation(chosen, name) if chosen else None
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip("_")[:80] or "graph"
