@@ -26,12 +26,19 @@ from jitgrad.ir.dtypes import (  # noqa: E402
 )
 from jitgrad.ir.dtypes import bool_ as bool  # noqa: E402
 
+from . import conversions as _conversions  # noqa: E402, F401
 from . import creation as _creation  # noqa: E402, F401
+from . import formatting as _formatting  # noqa: E402, F401
+from . import indexing as _indexing  # noqa: E402, F401
+from .device import device  # noqa: E402
 from .functions import arithmetic as _arithmetic  # noqa: E402, F401
+from .functions import memory as _memory  # noqa: E402, F401
 from .functions import linalg as _linalg  # noqa: E402, F401
 from .functions import operators as _operators  # noqa: E402, F401
 from .functions import pointwise as _pointwise  # noqa: E402, F401
+from .functions import rearrange as _rearrange  # noqa: E402, F401
 from .functions import reductions as _reductions  # noqa: E402, F401
+from .functions import shape as _shape  # noqa: E402, F401
 from .functions import types as _types  # noqa: E402, F401
 from .functions.registry import FUNCTIONS as _FUNCTIONS  # noqa: E402
 from .tensor import Size, Tensor  # noqa: E402
@@ -43,4 +50,4 @@ half, float, double, bfloat, int, long, short, cfloat, cdouble = (
 globals().update(_FUNCTIONS)
 
 __version__ = "0.1.0"
-__all__ = ["Size", "Tensor", "config", "dtype", *sorted(_FUNCTIONS)]
+__all__ = ["Size", "Tensor", "config", "device", "dtype", *sorted(_FUNCTIONS)]

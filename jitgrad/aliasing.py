@@ -21,7 +21,7 @@ from jitgrad.ir.ops.write import WriteView
 from .dispatch import apply, edge, infer, record
 from .mode import local
 from .tape import Storage
-from .tensor import Tensor, ViewInfo, wrap
+from .tensor import Tensor, ViewInfo, note_rebinding, to_array, wrap
 
 
 def storage_of(t: Tensor) -> Storage:
@@ -181,6 +181,30 @@ def write(t: Tensor, value: Tensor, what: str) -> Tensor:
     return t
 
 
+def replace_data(t: Tensor, other: Tensor) -> None:
+    """Let `t` be a tensor of the memory of `other` (`t.data = other`); views of `t` keep the memory they had.
+
+    While tracing, this ends the traced segment first.
+    """
+    data = to_array(other)
+    old = wrap(to_array(t))
+    old._node, old._index, old._requires_grad = t._node, t._index, t._requires_grad
+    storage = t._storage
+    if storage is not None:
+        old._storage = storage
+        for ref in storage.views:
+            v = ref()
+            info = None if v is None else v._view
+            if info is not None and info.base is t:
+                info.base = old
+            if info is not None and info.origin is t:
+                info.origin = old
+        t._storage = Storage()
+        t._storage._version = storage._version
+    t._data, t._view = data, None
+    note_rebinding()
+
+
 def _strides_of_long_axes(array: np.ndarray[Any, Any]) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
 
@@ -230,4 +254,4 @@ def _refresh_views(origin: Tensor) -> None:
         v._node, v._index, v._requires_grad = current._node, current._index, current._requires_grad
 
 
-__all__ = ["alias", "check_writable", "copy", "edge", "is_view", "layout", "storage_of", "view", "write"]
+__all__ = ["alias", "check_writable", "copy", "edge", "is_view", "layout", "replace_data", "storage_of", "view", "write"]

@@ -37,14 +37,21 @@ class Size(tuple[int, ...]):
 
 
 class ViewInfo:
-    """How a view is derived: `ops` applied to `base`; a detached alias does not carry gradients."""
+    """How a view is derived: the view ops `ops` applied to `base`, which owns the memory.
 
-    __slots__ = ("base", "differentiable", "ops")
+    Gradients flow to it from `origin` through `origin_ops`; a detached alias has no origin and is one for its
+    own views.
+    """
 
-    def __init__(self, base: Tensor, ops: tuple[Any, ...], differentiable: bool) -> None:
+    __slots__ = ("base", "ops", "origin", "origin_ops")
+
+    def __init__(
+        self, base: Tensor, ops: tuple[Any, ...], origin: Tensor | None, origin_ops: tuple[Any, ...]
+    ) -> None:
         self.base = base
         self.ops = ops
-        self.differentiable = differentiable
+        self.origin = origin
+        self.origin_ops = origin_ops
 
 
 class Tensor:
@@ -139,7 +146,7 @@ class Tensor:
     def _base(self) -> Tensor | None:
         """The tensor this one is a view of."""
         view = self._view
-        return view.base if view is not None and view.differentiable else None
+        return None if view is None else view.origin
 
     @property
     def grad(self) -> Tensor | None:

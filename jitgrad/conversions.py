@@ -1,0 +1,325 @@
+"""Out of tensors and between them: Python numbers and lists, NumPy arrays, other dtypes, copies, pickles."""
+
+from __future__ import annotations
+
+import copy as _copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError, ShapeError
+from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.types import Device
+
+from .aliasing import alias, copy, replace_data
+from .device import as_device
+from .dispatch import apply
+from .errors import located
+from .functions.registry import public
+from .functions.rearrange import unbind
+from .tensor import Tensor, to_array, wrap
+
+__all__ = ["convert"]
+
+_METHOD_DTYPES = {
+    "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32,
+    "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
+    "double": dtypes.float64, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
+}  # fmt: skip
+_TYPE_NAMES = {
+    "BoolTensor": dtypes.bool_, "ByteTensor": dtypes.uint8, "CharTensor": dtypes.int8, "ShortTensor": dtypes.int16,
+    "IntTensor": dtypes.int32, "LongTensor": dtypes.int64, "HalfTensor": dtypes.float16,
+    "BFloat16Tensor": dtypes.bfloat16, "FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64,
+    "ComplexFloatTensor": dtypes.complex64, "ComplexDoubleTensor": dtypes.complex128,
+}  # fmt: skip
+
+
+def convert(t: Tensor, dtype: DType) -> Tensor:
+    """`t` in another dtype; `t` itself if it has that dtype."""
+    return t if t.dtype is dtype else apply(Convert(dtype), t)
+
+
+def _dtype_method(name: str, dtype: DType) -> Any:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        return convert(self, dtype)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`self` as {dtype.name}; `self` itself if it is that already."
+    return method
+
+
+for _name, _dtype in _METHOD_DTYPES.items():
+    setattr(Tensor, _name, _dtype_method(_name, _dtype))
+
+
+@public(function=False)
+def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+       copy: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
+    """`self` in another dtype or on another device, named directly or by another tensor's.
+
+    >>> import jitgrad as jg
+    >>> jg.tensor([1, 2]).to(jg.float32)
+    tensor([1., 2.])
+    """
+    for arg in args:
+        if isinstance(arg, DType):
+            dtype = arg
+        elif isinstance(arg, (str, Device)):
+            device = arg
+        elif isinstance(arg, Tensor):
+            dtype, device = arg.dtype, arg.device
+        elif isinstance(arg, bool):
+            non_blocking = arg
+        elif arg is not None:
+            raise located(ArgumentTypeError(f"to() received an invalid argument of type {type(arg).__name__}"))
+    as_device(device)
+    if dtype is not None and not isinstance(dtype, DType):
+        raise located(ArgumentTypeError(f"to(): dtype must be a jitgrad dtype, not {dtype!r}"))
+    if dtype is None or dtype is self.dtype:
+        return clone(self) if copy else self
+    return apply(Convert(dtype), self)
+
+
+@public("type", function=False)
+def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type, or `self` in another dtype."""
+    if dtype is None:
+        return next(f"jitgrad.{name}" for name, d in _TYPE_NAMES.items() if d is self.dtype)
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2]
+        if name not in _TYPE_NAMES:
+            raise located(ArgumentTypeError(f"invalid type: {dtype!r}"))
+        dtype = _TYPE_NAMES[name]
+    return convert(self, dtype)
+
+
+@public(function=False)
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """`self` in the dtype of `other`."""
+    return convert(self, other.dtype)
+
+
+@public(function=False)
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """`self`, which is on the CPU."""
+    return self
+
+
+@public(function=False)
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """An error: there is no CUDA device."""
+    as_device("cuda" if device is None or isinstance(device, int) else device)
+    return self
+
+
+@public()
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy in memory of its own; gradients flow through it.
+
+    >>> import jitgrad as jg
+    >>> x = jg.tensor([1, 2])
+    >>> y = x.clone()
+    >>> y[0] = 5
+    >>> x
+    tensor([1, 2])
+    """
+    return copy(input)
+
+
+@public()
+def detach(input: Tensor) -> Tensor:
+    """A tensor of the same memory that is not part of the history of `input`."""
+    return alias(input)
+
+
+def _detach_(self: Tensor) -> Tensor:
+    """Cut `self` off from its history, in place."""
+    if self._view is not None and self._view.origin is not None:
+        raise located(
+            AutogradError("Can't detach views in-place; use detach() instead")
+        )
+    self._node, self._index, self._requires_grad = None, 0, False
+    return self
+
+
+@public(function=False)
+def item(self: Tensor) -> Any:
+    """The only element as a Python number.
+
+    >>> import jitgrad as jg
+    >>> jg.tensor([2.5]).item()
+    2.5
+    """
+    array = to_array(self)
+    if array.size != 1:
+        raise located(ShapeError(f"a Tensor with {array.size} elements cannot be converted to Scalar"))
+    return _as_numpy_kind(array).item()
+
+
+def _as_numpy_kind(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """bfloat16 as float32, whose elements Python knows."""
+    return array.astype(np.float32) if array.dtype == dtypes.bfloat16.np else array
+
+
+@public(function=False)
+def tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python numbers."""
+    return _as_numpy_kind(to_array(self)).tolist()
+
+
+@public(function=False)
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
+    """The data as a NumPy array that shares memory.
+
+    >>> import jitgrad as jg
+    >>> jg.tensor([1, 2]).numpy()
+    array([1, 2])
+    """
+    if self.requires_grad and not force:
+        raise located(
+            AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        )
+    return to_array(self).view()
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    array = numpy(self)
+    if dtype is not None and array.dtype != np.dtype(dtype):
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _array_wrap(self: Tensor, array: np.ndarray[Any, Any], context: Any = None, return_scalar: bool = False) -> Tensor:
+    return wrap(np.asarray(array))
+
+
+def _to_bool(self: Tensor) -> bool:
+    if self.ndim == 0 or self.type_.numel == 1:
+        return bool(to_array(self).item())
+    if self.type_.numel == 0:
+        raise located(ShapeError("Boolean value of Tensor with no values is ambiguous"))
+    raise located(ShapeError("Boolean value of Tensor with more than one value is ambiguous"))
+
+
+def _to_float(self: Tensor) -> float:
+    return float(item(self))
+
+
+def _to_int(self: Tensor) -> int:
+    return int(item(self))
+
+
+def _to_complex(self: Tensor) -> complex:
+    return complex(item(self))
+
+
+def _to_index(self: Tensor) -> int:
+    if self.dtype.kind not in ("int", "bool") or self.type_.numel != 1:
+        raise located(ArgumentTypeError("only integer tensors of a single element can be converted to an index"))
+    return int(item(self))
+
+
+def _len(self: Tensor) -> int:
+    if self.ndim == 0:
+        raise located(ArgumentTypeError("len() of a 0-d tensor"))
+    return self.shape[0]
+
+
+def _iter(self: Tensor) -> Iterator[Tensor]:
+    if self.ndim == 0:
+        raise located(ArgumentTypeError("iteration over a 0-d tensor"))
+    return iter(unbind(self, 0))
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
+        raise located(
+            DTypeError(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                f"{type(element)}."
+            )
+        )
+    return bool((self == element).any().item())
+
+
+def _get_data(self: Tensor) -> Tensor:
+    return alias(self)
+
+
+def _set_data(self: Tensor, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise located(ArgumentTypeError(f"Variable data has to be a tensor, but got {type(value).__name__}"))
+    replace_data(self, value)
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if id(self) in memo:
+        return memo[id(self)]  # type: ignore[no-any-return]
+    if not self.is_leaf:
+        raise located(
+            AutogradError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment.  If you were attempting to deepcopy a module, this may be because of a jitgrad.nn.utils.weight_norm "
+                "usage"
+            )
+        )
+    out = memo[id(self)] = wrap(np.array(to_array(self)), type(self))
+    out._requires_grad = self._requires_grad
+    if self.grad is not None:
+        out.grad = _copy.deepcopy(self.grad, memo)
+    for key, value in self.__dict__.items():
+        setattr(out, key, _copy.deepcopy(value, memo))
+    return out
+
+
+def _rebuild(cls: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, state: Any) -> Tensor:
+    out = wrap(array.view(dtype.np) if array.dtype != dtype.np else array, cls)
+    out._requires_grad = requires_grad
+    out.__dict__.update(state)
+    return out
+
+
+def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    array = np.array(to_array(self))
+    if self.dtype is dtypes.bfloat16:
+        array = array.view(np.uint16)
+    return _rebuild, (type(self), array, self.dtype, self._requires_grad, dict(self.__dict__))
+
+
+@public(function=False)
+def __dlpack__(self: Tensor, **options: Any) -> Any:  # noqa: N807 (a protocol's name)
+    """The DLPack capsule of the memory, shared."""
+    return numpy(self).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
+
+
+@public(function=False)
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:  # noqa: N807 (a protocol's name)
+    """The DLPack device: the CPU."""
+    return (1, 0)
+
+
+@public(method=False)
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor sharing memory with any object that speaks DLPack.
+
+    >>> import jitgrad as jg, numpy as np
+    >>> jg.from_dlpack(np.array([1.0, 2.0], np.float32))
+    tensor([1., 2.])
+    """
+    array = np.from_dlpack(ext_tensor)
+    if array.dtype not in dtypes.FROM_NUMPY:
+        raise located(DTypeError(f"from_dlpack: no tensor type for {array.dtype}"))
+    return wrap(array)
+
+
+_METHODS = {
+    "__array__": _array, "__array_wrap__": _array_wrap, "__bool__": _to_bool, "__float__": _to_float,
+    "__int__": _to_int, "__complex__": _to_complex, "__index__": _to_index, "__len__": _len, "__iter__": _iter,
+    "__contains__": _contains, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce, "detach_": _detach_,
+    "data": property(_get_data, _set_data), "__array_priority__": 1000,
+}  # fmt: skip
+for _name, _method in _METHODS.items():
+    setattr(Tensor, _name, _method)

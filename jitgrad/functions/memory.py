@@ -1,0 +1,130 @@
+"""What a tensor's memory looks like: sizes, strides, offsets, contiguity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir.errors import InternalError
+
+from ..aliasing import copy, layout
+from ..tensor import Tensor, to_array
+from .dims import normalize_dim
+from .registry import public
+
+
+def _layout(t: Tensor) -> np.ndarray[Any, Any]:
+    found = layout(t)
+    if found is None:
+        raise InternalError("a tensor without a layout")
+    return found
+
+
+@public(function=False)
+def size(self: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the length of one axis."""
+    return self.shape if dim is None else self.shape[normalize_dim(dim, self.ndim)]
+
+
+@public(function=False)
+def dim(self: Tensor) -> int:
+    """Number of axes."""
+    return self.ndim
+
+
+@public(function=False)
+def ndimension(self: Tensor) -> int:
+    """Number of axes."""
+    return self.ndim
+
+
+@public()
+def numel(input: Tensor) -> int:
+    """Number of elements."""
+    return input.type_.numel
+
+
+@public(function=False)
+def nelement(self: Tensor) -> int:
+    """Number of elements."""
+    return numel(self)
+
+
+@public(function=False)
+def element_size(self: Tensor) -> int:
+    """Bytes of one element."""
+    return self.dtype.itemsize
+
+
+@public(function=False)
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """Elements to step over in memory from one place to the next, along every axis or one.
+
+    >>> import jitgrad as jg
+    >>> jg.zeros(2, 3).stride()
+    (3, 1)
+    """
+    array = _layout(self)
+    steps = tuple([s // array.itemsize for s in array.strides])
+    return steps if dim is None else steps[normalize_dim(dim, self.ndim)]
+
+
+@public(function=False)
+def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+    """Whether the elements lie in memory in row-major order without gaps."""
+    return bool(_layout(self).flags.c_contiguous)
+
+
+@public(function=False)
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """`self` if contiguous, else a contiguous copy."""
+    return self if is_contiguous(self) else copy(self, "C")
+
+
+@public(function=False)
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element."""
+    return int(to_array(self).__array_interface__["data"][0])
+
+
+@public(function=False)
+def storage_offset(self: Tensor) -> int:
+    """Elements between the start of the memory that views share and the first element of this one."""
+    base = self if self._view is None else self._view.base
+    start = to_array(base).__array_interface__["data"][0]
+    return (data_ptr(self) - int(start)) // self.dtype.itemsize
+
+
+@public()
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is float16, bfloat16, float32 or float64."""
+    return input.dtype.is_floating_point
+
+
+@public()
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex64 or complex128."""
+    return input.dtype.is_complex
+
+
+@public(function=False)
+def is_signed(self: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return self.dtype.is_signed
+
+
+@public(method=False)
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+@public(function=False)
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return self.shape == other.shape
+
+
+Tensor.itemsize = property(element_size)  # type: ignore[attr-defined]
+Tensor.nbytes = property(lambda self: self.type_.nbytes)  # type: ignore[attr-defined]

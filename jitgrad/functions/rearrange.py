@@ -1,0 +1,212 @@
+"""Taking tensors apart and putting them together: concatenation, splitting, parts of an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DimError, ShapeError, operand_lines
+from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.ops.shape import Reshape
+from jitgrad.ir.ops.slicing import Concat, Slice
+
+from ..aliasing import view
+from ..dispatch import apply
+from ..errors import located
+from ..promotion import result_dtype
+from ..tensor import Tensor
+from .dims import normalize_dim
+from .registry import public
+
+
+def stretch(input: Tensor, axis: int, start: int, length: int) -> Tensor:
+    """`length` places along `axis` from `start` on, as a view; the bounds are the caller's."""
+    starts = tuple(start if a == axis else 0 for a in range(input.ndim))
+    shape = (*input.shape[:axis], length, *input.shape[axis + 1 :])
+    return view(Slice(starts, shape, (1,) * input.ndim), input)
+
+
+@public()
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """`length` places along `dim` from `start` on, as a view.
+
+    >>> import jitgrad as jg
+    >>> jg.arange(5).narrow(0, 1, 3)
+    tensor([1, 2, 3])
+    """
+    if input.ndim == 0:
+        raise located(ShapeError("narrow() cannot be applied to a 0-dim tensor."))
+    axis = normalize_dim(dim, input.ndim)
+    size, first = input.shape[axis], int(start)
+    if length < 0:
+        raise located(ShapeError("narrow(): length must be non-negative."))
+    if not -size <= first <= size:
+        raise located(
+            DimError(f"start out of range (expected to be in range of [{-size}, {size}], but got {first})")
+        )
+    first = first + size if first < 0 else first
+    if first + length > size:
+        raise located(ShapeError(f"start ({first}) + length ({length}) exceeds dimension size ({size})."))
+    return stretch(input, axis, first, length)
+
+
+@public()
+def select(input: Tensor, dim: int, index: Any) -> Tensor:
+    """The place `index` along `dim`, which is dropped, as a view.
+
+    >>> import jitgrad as jg
+    >>> jg.tensor([[1, 2], [3, 4]]).select(1, 0)
+    tensor([1, 3])
+    """
+    if input.ndim == 0:
+        raise located(DimError("select() cannot be applied to a 0-dim tensor."))
+    axis = normalize_dim(dim, input.ndim)
+    size, at = input.shape[axis], int(index)
+    if not -size <= at < size:
+        raise located(
+            DimError(f"select(): index {at} out of range for tensor of size {list(input.shape)} at dimension {axis}")
+        )
+    part = stretch(input, axis, at % size, 1)
+    return view(Reshape((*input.shape[:axis], *input.shape[axis + 1 :])), part)
+
+
+@public()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """All places along `dim`, as a tuple of views.
+
+    >>> import jitgrad as jg
+    >>> jg.tensor([[1, 2], [3, 4]]).unbind()
+    (tensor([1, 2]), tensor([3, 4]))
+    """
+    if input.ndim == 0:
+        raise located(DimError("Dimension specified as 0 but tensor has no dimensions"))
+    axis = normalize_dim(dim, input.ndim)
+    return tuple([select(input, axis, i) for i in range(input.shape[axis])])
+
+
+@public()
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of stretches along `dim`: of one length (the last may be shorter), or of the lengths given.
+
+    >>> import jitgrad as jg
+    >>> jg.arange(5).split(2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    axis = normalize_dim(dim, tensor.ndim)
+    if tensor.ndim == 0:
+        raise located(ShapeError("split expects at least a 1-dimensional tensor"))
+    size = tensor.shape[axis]
+    if isinstance(split_size_or_sections, (tuple, list)):
+        lengths = [int(n) for n in split_size_or_sections]
+        if sum(lengths) != size or any(n < 0 for n in lengths):
+            raise located(
+                ShapeError(
+                    f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at "
+                    f"dimension {axis}), but got split_sizes={lengths}"
+                )
+            )
+    else:
+        step = int(split_size_or_sections)
+        if step < 0 or (step == 0 and size):
+            raise located(ShapeError(f"split expects split_size be non-negative, but got split_size={step}"))
+        lengths = [min(step, size - at) for at in range(0, size, step)] if size else [0]
+    return _stretches(tensor, axis, lengths)
+
+
+def _stretches(input: Tensor, axis: int, lengths: Sequence[int]) -> tuple[Tensor, ...]:
+    parts, start = [], 0
+    for length in lengths:
+        parts.append(stretch(input, axis, start if length else 0, length))
+        start += length
+    return tuple(parts)
+
+
+@public()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` views of equal length along `dim`; the last may be shorter.
+
+    >>> import jitgrad as jg
+    >>> jg.arange(5).chunk(2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    axis = normalize_dim(dim, input.ndim)
+    if input.ndim == 0:
+        raise located(ShapeError("chunk expects at least a 1-dimensional tensor"))
+    if chunks <= 0:
+        raise located(ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}"))
+    size = input.shape[axis]
+    if size == 0:
+        return tuple([stretch(input, axis, 0, 0) for _ in range(chunks)])
+    return split(input, -(-size // chunks), axis)
+
+
+def _tensors(tensors: Any, name: str) -> tuple[Tensor, ...]:
+    if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
+        raise located(
+            ArgumentTypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
+        )
+    if not tensors:
+        raise located(ArgumentError(f"{name}(): expected a non-empty list of Tensors"))
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise located(
+                ArgumentTypeError(f"{name}(): element {i} of the tensors is not a Tensor but {type(t).__name__}")
+            )
+    return tuple(tensors)
+
+
+def _common(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """All in their common dtype."""
+    dtype = result_dtype(*tensors)
+    return [t if t.dtype is dtype else apply(Convert(dtype), t) for t in tensors]
+
+
+@public("cat", "concat", "concatenate", method=False)
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors one after another along `dim`, in their common dtype.
+
+    >>> import jitgrad as jg
+    >>> jg.cat([jg.tensor([1, 2]), jg.tensor([3.0])])
+    tensor([1., 2., 3.])
+    """
+    given = _common(_tensors(tensors, "cat"))
+    if any(t.ndim == 0 for t in given):
+        at = next(i for i, t in enumerate(given) if t.ndim == 0)
+        raise located(ShapeError(f"zero-dimensional tensor (at position {at}) cannot be concatenated"))
+    kept = [t for t in given if t.shape != (0,)] or given[:1]
+    axis = normalize_dim(dim, kept[0].ndim)
+    first = kept[0]
+    for i, t in enumerate(kept):
+        rest = [n for a, n in enumerate(t.shape) if a != axis]
+        if t.ndim != first.ndim or rest != [n for a, n in enumerate(first.shape) if a != axis]:
+            raise located(
+                ShapeError(
+                    f"cat: sizes of tensors must match except in dimension {axis}: tensor {i} does not fit the first"
+                    f"{operand_lines((first.type_, t.type_))}"
+                )
+            )
+    return apply(Concat(axis), *kept)
+
+
+@public(method=False)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new axis `dim`.
+
+    >>> import jitgrad as jg
+    >>> jg.stack([jg.tensor([1, 2]), jg.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    given = _common(_tensors(tensors, "stack"))
+    shape = tuple(given[0].shape)
+    axis = normalize_dim(dim, len(shape) + 1)
+    for i, t in enumerate(given):
+        if t.shape != shape:
+            raise located(
+                ShapeError(
+                    f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                    f"{list(t.shape)} at entry {i}"
+                )
+            )
+    new = Reshape((*shape[:axis], 1, *shape[axis:]))
+    return apply(Concat(axis), *[view(new, t) for t in given])
