@@ -6,6 +6,7 @@ dtype: the op's NumPy ufunc, one tape node, nothing else.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from jitgrad.ir.types import TensorType
 from .mode import local
 from .tape import Storage, TapeNode, residual_mask
 from .tensor import Tensor, wrap
+
+# Floating-point exceptions follow IEEE 754 silently, as in PyTorch.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"jitgrad\.dispatch")
 
 _ndarray = np.ndarray
 _asarray = np.asarray
