@@ -48,6 +48,21 @@ def public(
     return register
 
 
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "a": "input", "x": "input"}
+
+
+def numpy_names(f: F) -> F:
+    """Decorator: `f` also takes NumPy's argument names, `axis` and `keepdims`, as PyTorch does."""
+
+    @functools.wraps(f)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = {_NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
+        return f(*args, **kwargs)
+
+    return function  # type: ignore[return-value]
+
+
 def make_inplace(f: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The in-place form of `f`: compute, check, then write the result into the first argument."""
 
