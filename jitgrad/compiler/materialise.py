@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def run_segment(tracer: Tracer) -> None:
     """Run the captured graph with NumPy, then set live tensors, residuals, written tensors and gradients."""
     live = tracer.live()
-    nodes = _tape_nodes(live)
+    nodes = tape_nodes([t._node for t in live if t._node is not None])
     written = [s for s in tracer.outside.values() if s.written]
     wanted: dict[Value, None] = {s.value: None for s in written}
     for t in live:
@@ -81,10 +82,10 @@ def _owned(array: Any) -> Any:
     return np.array(array)
 
 
-def _tape_nodes(live: list[Tensor]) -> list[TapeNode]:
-    """Every tape node behind live tensors."""
+def tape_nodes(roots: Sequence[TapeNode]) -> list[TapeNode]:
+    """These nodes and every one behind them."""
     seen: set[TapeNode] = set()
-    stack = [t._node for t in live if t._node is not None]
+    stack = list(roots)
     while stack:
         node = stack.pop()
         if node in seen:

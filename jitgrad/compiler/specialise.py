@@ -19,6 +19,7 @@ from jitgrad.ir.builder import Builder
 from jitgrad.ir.graph import Graph, Value
 from jitgrad.ir.op import View
 from jitgrad.ir.call import Call
+from jitgrad.ir.ops.arithmetic import Neg
 from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.types import TensorType
 
@@ -29,11 +30,14 @@ from ..tape import Storage, TapeNode, residual_mask
 from ..tensor import Tensor, wrap
 from .. import pytree
 from ..backend import Observer, compile_graph
+from .materialise import tape_nodes
 from .sources import Source
 from .tracer import Tracer
 
-# How to make a result tensor again: ("value", k), ("source", s) or ("view", base recipe, ops, differentiable).
+# How to make a result tensor again: ("value", output, requires grad, graph freed), ("source", s), or
+# ("view", base recipe, ops, differentiable).
 Recipe = tuple[Any, ...]
+_FREED = Neg()  # any op will do: a node without saved data only says that its gradient was taken
 
 
 @dataclass(eq=False)
@@ -129,7 +133,7 @@ class _Recipes:
         info = t._view
         if info is not None:
             return ("view", self.of(info.base), info.ops, info.origin is not None)
-        return ("value", self.output(t._data), t._requires_grad)
+        return ("value", self.output(t._data), t._requires_grad, t._node is not None and is_freed(t._node))
 
     def _source_index(self, t: Tensor) -> int:
         slot = self.tracer.outside[id(t)].slot
@@ -157,11 +161,16 @@ def _call_plan(tracer: Tracer, recipes: _Recipes) -> CallPlan | None:
     return CallPlan(Call(call_graph), tuple(range(len(inputs))), indices, position)
 
 
+def is_freed(node: TapeNode) -> bool:
+    """Whether the gradient through `node` has been taken, so that what it saved is gone."""
+    return any(n.saved is None for n in tape_nodes([node]))
+
+
 def _differentiable(recipes: _Recipes) -> list[tuple[Value, Tensor]]:
     found = {}
     for key, recipe in recipes._made.items():
         t = recipes.tensors[key]
-        if recipe[0] == "value" and t._requires_grad and t._node is not None:
+        if recipe[0] == "value" and t._requires_grad and t._node is not None and not recipe[3]:
             found.setdefault(t._data, t)
     return list(found.items())
 
@@ -228,6 +237,8 @@ def _make(
         at = None if node is None or not recipe[2] or spec.call is None else spec.call.position.get(recipe[1])
         if at is not None:
             t._node, t._index, t._requires_grad = node, at, True
+        elif recipe[3]:
+            t._node, t._requires_grad = TapeNode(_FREED, (), None, None, None, ()), True
     made[id(recipe)] = t
     return t
 
