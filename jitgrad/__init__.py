@@ -49,6 +49,7 @@ from .functions import (
     rearrange,
     reductions,
     shape,
+    statistics,
     types,
 )
 from .functions.registry import FUNCTIONS

@@ -1,0 +1,11 @@
+"""Fusion: from a graph to steps, each one kernel, one matrix product or one call of the host."""
+
+from __future__ import annotations
+
+from .groups import Group, Level, Template
+from .program import HostStep, KernelStep, ProductStep, Program, Step, fuse
+from .roots import Read, Root
+
+__all__ = [
+    "Group", "HostStep", "KernelStep", "Level", "ProductStep", "Program", "Read", "Root", "Step", "Template", "fuse",
+]  # fmt: skip

@@ -1,0 +1,126 @@
+"""What each node is to the code generator, and what it costs to compute one of its elements again."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jitgrad.ir import dtypes, scalar
+from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction
+from jitgrad.ir.ops.creation import Constant
+from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.shape import Reshape
+from jitgrad.ir.scalar import MATH, Arg, Const, Expr, Fn, Number
+from jitgrad.ir.types import TensorType
+
+from ..loops.ir import LoopVar
+from .element import Index, canonical_index, walk
+
+_COST: Final = {Fn.DIV: 4, Fn.REM: 6, Fn.SQRT: 4, Fn.POW: 24, Fn.LGAMMA: 40}
+_MATH_COST: Final = 12
+
+
+class Kind(enum.Enum):
+    """How a node's results come about."""
+
+    INLINE = "inline"  # an expression of operand elements: pointwise or an index map
+    REDUCE = "reduce"
+    ALIAS = "alias"  # the operand's memory in another shape
+    MATMUL = "matmul"
+    CONSTANT = "constant"
+    HOST = "host"  # the reference, through NumPy
+
+
+def kind_of(node: Node) -> Kind:
+    """The node's kind."""
+    op, types = node.op, [v.type for v in node.operands]
+    match op:
+        case Constant():
+            return Kind.CONSTANT
+        case Reshape():
+            inline = squeezes(types[0].shape, op.shape) and not types[0].dtype.is_complex
+            return Kind.INLINE if inline else Kind.ALIAS
+        case MatMul():
+            return Kind.MATMUL if types[0].dtype in (dtypes.float32, dtypes.float64) else Kind.HOST
+        case Pointwise() | IndexMap() if _emits(op, types):
+            return Kind.INLINE
+        case Reduction() if _emits(op, types) and type(op).initial is not Reduction.initial:
+            return Kind.REDUCE
+    return Kind.HOST
+
+
+def _emits(op: Op, types: Sequence[TensorType]) -> bool:
+    results = op.infer(*types)
+    return len(results) == 1 and not results[0].dtype.is_complex and op.can_emit(*types)
+
+
+def squeezes(shape: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether the shapes differ in axes of length 1 alone."""
+    return [n for n in shape if n != 1] == [n for n in other if n != 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One read of an operand by an index map, at an index written in canonical variables."""
+
+    operand: int
+    index: Index
+    masked: bool
+
+
+class _Probe:
+    """A `Load` that notes what is asked of it."""
+
+    __slots__ = ("accesses", "number", "type")
+
+    def __init__(self, number: int, type: TensorType, accesses: list[Access]) -> None:
+        self.number = number
+        self.type = type
+        self.accesses = accesses
+
+    def __call__(self, index: Sequence[Expr], mask: Expr | None = None, fill: Number | None = None) -> Expr:
+        access = Access(self.number, tuple(index), mask is not None)
+        if access not in self.accesses:
+            self.accesses.append(access)
+        return scalar.arg(self.number, self.type.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one element of a node costs: its own operations, and its reads."""
+
+    weight: int
+    accesses: tuple[Access, ...]
+
+
+def profile(node: Node) -> Profile:
+    """The profile of an inline node."""
+    op = node.op
+    assert isinstance(op, (Pointwise, IndexMap))
+    accesses: list[Access] = []
+    probes = [_Probe(i, v.type, accesses) for i, v in enumerate(node.operands)]
+    made = op.element(canonical_index(len(node.result.shape)), probes)
+    return Profile(cost(made), tuple(accesses))
+
+
+def cost(expr: Expr) -> int:
+    """Operations in `expr`, about as many as simple vector instructions."""
+    total = 0
+    for e in walk(expr):
+        if e.fn is not None:
+            total += _MATH_COST if e.fn in MATH and e.fn not in _COST else _COST.get(e.fn, 1)
+    return total
+
+
+def repeats(access: Access, result: Value, operand: Value) -> bool:
+    """Whether the read may ask for an operand element more than once over the result's index space."""
+    rank = len(result.shape)
+    if rank > len(operand.shape):
+        return True
+    leaves = [e for entry in access.index for e in walk(entry)]
+    if any(isinstance(e, Arg) or e.fn in (Fn.REM, Fn.DIV) for e in leaves):
+        return True
+    return len({e for e in leaves if isinstance(e, LoopVar)}) < rank

@@ -1,0 +1,115 @@
+"""A graph as an ordered list of steps over values in memory: kernels to be, matrix products, calls of the host."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.ops.creation import Constant
+
+from ..options import DEFAULT, CompileOptions
+from .classify import Kind
+from .groups import Group, form_groups
+from .roots import Analysis, analyse
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelStep:
+    """One fused group; `stores` are the values of it that others need."""
+
+    group: Group
+    stores: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProductStep:
+    """A matrix product by BLAS."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostStep:
+    """A node that runs through its NumPy reference."""
+
+    node: Node
+
+
+Step: TypeAlias = KernelStep | ProductStep | HostStep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """The steps in the order they run. `values[n]` is value number `n` of the expressions in groups."""
+
+    graph: Graph
+    values: tuple[Value, ...]
+    steps: tuple[Step, ...]
+    memory: dict[Value, Value]  # aliases -> the value whose memory they are
+    constants: dict[Value, Constant]
+
+    def memory_of(self, value: Value) -> Value:
+        """The value in whose memory `value` lives: itself, but for aliases."""
+        while value in self.memory:
+            value = self.memory[value]
+        return value
+
+
+def fuse(graph: Graph, options: CompileOptions = DEFAULT) -> Program:
+    """Partition a graph of primitives into steps."""
+    a = analyse(graph, options)
+    fusion = form_groups(a)
+    memory = {n.result: n.operands[0] for n in graph.nodes if _is_alias(a, n)}
+    constants = {n.result: n.op for n in graph.nodes if isinstance(n.op, Constant)}
+    needed = _needed(a, fusion.groups)
+    steps: dict[int, Step] = {}
+    for group in fusion.groups:
+        stores = tuple(r.value for r in group.roots if r.number in needed[group.number])
+        steps[group.number] = KernelStep(group, stores)
+    for number, node in fusion.others.items():
+        steps[number] = ProductStep(node) if a.kinds[node] is Kind.MATMUL else HostStep(node)
+    order = _ordered(a, steps, fusion.before)
+    return Program(graph, tuple(a.values), tuple(order), memory, constants)
+
+
+def _is_alias(a: Analysis, node: Node) -> bool:
+    if a.kinds[node] is Kind.ALIAS:
+        return True
+    return a.kinds[node] is Kind.INLINE and node.result in a.stored and node.result not in a.roots
+
+
+def _needed(a: Analysis, groups: tuple[Group, ...]) -> dict[int, set[int]]:
+    """By group, the numbers of its values that something outside it reads."""
+    needed: dict[int, set[int]] = {}
+    for group in groups:
+        own = {r.number for r in group.roots}
+        outside = {a.numbers[v] for v in a.stored}
+        outside.update(r.number for g in groups if g is not group for root in g.roots for r in root.reads)
+        needed[group.number] = own & outside
+    return needed
+
+
+def _ordered(a: Analysis, steps: dict[int, Step], before: tuple[int, ...]) -> list[Step]:
+    """A topological order that stays close to the graph's own."""
+    waiting = {n: before[n] for n in steps}
+    place = {n: _place(a, step) for n, step in steps.items()}
+    ready = [(place[n], n) for n, mask in waiting.items() if not mask]
+    heapq.heapify(ready)
+    users: dict[int, list[int]] = {n: [m for m in steps if before[m] >> n & 1] for n in steps}
+    order = []
+    while ready:
+        _, n = heapq.heappop(ready)
+        order.append(steps[n])
+        for m in users[n]:
+            waiting[m] &= ~(1 << n)
+            if not waiting[m]:
+                heapq.heappush(ready, (place[m], m))
+    return order
+
+
+def _place(a: Analysis, step: Step) -> int:
+    if isinstance(step, KernelStep):
+        return max(r.number for r in step.group.roots)
+    return a.numbers[step.node.results[0]]

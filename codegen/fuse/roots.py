@@ -1,0 +1,175 @@
+"""Which values get memory of their own, and the expression of each in terms of others that have.
+
+A root is a value computed by a kernel: a map (one expression per element) or a reduction (one per operand element).
+Values between roots are inlined into what uses them. A value becomes a root where something must find it in memory
+(an output, a matrix product, the host, an alias), or where computing it again would cost more than keeping it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Final
+
+from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.op import IndexMap, Pointwise, Reduction
+from jitgrad.ir.ops.shape import Reshape
+from jitgrad.ir.scalar import Expr
+from jitgrad.ir.types import Shape
+
+from ..options import CompileOptions
+from .classify import Kind, Profile, kind_of, profile, repeats
+from .element import Element, Index, Puller, canonical_index, walk
+from .strided import product_operand
+
+_CHEAP_TO_REPEAT: Final = 3  # computed again at every read of a broadcast or a window
+_CHEAP_TO_SHARE: Final = 6  # computed again in every kernel that uses it
+_READS_TO_SHARE: Final = 4
+_MAX_WEIGHT: Final = 400
+_MAX_DEPTH: Final = 40
+_MAX_READS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One read of value `number` at `index`, in the reader's canonical variables."""
+
+    number: int
+    index: Index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Root:
+    """A value computed by a kernel. `expr` is the element over `domain`: of the value, or of what is reduced."""
+
+    number: int
+    value: Value
+    domain: Shape
+    expr: Expr
+    reads: tuple[Read, ...]
+    reduction: Reduction | None
+    weight: int
+
+
+@dataclass(slots=True)
+class Inlined:
+    """What computing one element of an inlined value takes."""
+
+    weight: int = 0
+    depth: int = 0
+    reads: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Analysis:
+    """A graph with its values numbered in order of definition, and each node's kind and users."""
+
+    graph: Graph
+    options: CompileOptions
+    numbers: dict[Value, int] = field(default_factory=dict)
+    kinds: dict[Node, Kind] = field(default_factory=dict)
+    users: dict[Value, list[Node]] = field(default_factory=lambda: defaultdict(list))
+    profiles: dict[Node, Profile] = field(default_factory=dict)
+    stored: set[Value] = field(default_factory=set)  # something outside kernels needs it in memory
+    inlined: dict[Value, Inlined] = field(default_factory=dict)
+    roots: dict[Value, Root] = field(default_factory=dict)
+
+    @property
+    def values(self) -> list[Value]:
+        """All values, by number."""
+        return list(self.numbers)
+
+
+def analyse(graph: Graph, options: CompileOptions) -> Analysis:
+    """Find the roots of `graph`."""
+    a = Analysis(graph, options)
+    for value in graph.values():
+        a.numbers[value] = len(a.numbers)
+    for node in graph.nodes:
+        a.kinds[node] = kind_of(node)
+        if a.kinds[node] is Kind.INLINE:
+            a.profiles[node] = profile(node)
+        for operand in dict.fromkeys(node.operands):
+            a.users[operand].append(node)
+    _find_stored(a)
+    puller = Puller(lambda v: None if v in a.inlined else a.numbers[v], a.numbers.__getitem__)
+    for node in graph.nodes:
+        if a.kinds[node] is Kind.INLINE:
+            summary = _summary(a, node)
+            if _is_root(a, node.result, summary):
+                a.roots[node.result] = _map_root(a, puller, node, summary)
+            else:
+                a.inlined[node.result] = summary
+        elif a.kinds[node] is Kind.REDUCE:
+            a.roots[node.result] = _reduction_root(a, puller, node)
+    return a
+
+
+def _find_stored(a: Analysis) -> None:
+    """Values that must be in memory whatever they cost, from the outputs back."""
+    a.stored.update(a.graph.outputs)
+    for node in reversed(a.graph.nodes):
+        kind = a.kinds[node]
+        if kind is Kind.MATMUL:
+            a.stored.update(product_operand(v).source for v in node.operands)
+        elif kind in (Kind.HOST, Kind.ALIAS) or _is_stored_squeeze(a, node):
+            a.stored.update(node.operands)
+
+
+def _is_stored_squeeze(a: Analysis, node: Node) -> bool:
+    """A reshape that kernels see through, and that others find in memory as an alias."""
+    return isinstance(node.op, Reshape) and node.result in a.stored
+
+
+def _summary(a: Analysis, node: Node) -> Inlined:
+    total = Inlined(a.profiles[node].weight)
+    for operand in dict.fromkeys(node.operands):
+        inner = a.inlined.get(operand)
+        if inner is None:
+            total.reads |= {a.numbers[operand]}
+        else:
+            total.weight += inner.weight
+            total.depth = max(total.depth, inner.depth + 1)
+            total.reads |= inner.reads
+    return total
+
+
+def _is_root(a: Analysis, value: Value, s: Inlined) -> bool:
+    assert value.node is not None
+    if isinstance(value.node.op, Reshape):
+        return False
+    if value in a.stored or (not a.options.fuse and isinstance(value.node.op, Pointwise)):
+        return True
+    users = [u for u in a.users[value] if a.kinds[u] in (Kind.INLINE, Kind.REDUCE)]
+    if len(users) > 1 and (s.weight >= _CHEAP_TO_SHARE or len(s.reads) > _READS_TO_SHARE):
+        return True
+    if s.weight > _MAX_WEIGHT or s.depth > _MAX_DEPTH or len(s.reads) > _MAX_READS:
+        return True
+    return s.weight > _CHEAP_TO_REPEAT and any(_is_repeated(a, value, u) for u in users)
+
+
+def _is_repeated(a: Analysis, value: Value, user: Node) -> bool:
+    """Whether `user` reads elements of `value` more than once."""
+    if not isinstance(user.op, IndexMap):
+        return False
+    accesses = [x for x in a.profiles[user].accesses if user.operands[x.operand] is value]
+    return len(accesses) > 1 or any(repeats(x, user.result, value) for x in accesses)
+
+
+def _reads(expr: Expr) -> tuple[Read, ...]:
+    return tuple(Read(e.number, e.index) for e in walk(expr) if isinstance(e, Element))
+
+
+def _map_root(a: Analysis, puller: Puller, node: Node, s: Inlined) -> Root:
+    value = node.result
+    expr = puller.compute(value, canonical_index(len(value.shape)))
+    return Root(a.numbers[value], value, value.shape, expr, _reads(expr), None, s.weight)
+
+
+def _reduction_root(a: Analysis, puller: Puller, node: Node) -> Root:
+    operand, value = node.operands[0], node.result
+    assert isinstance(node.op, Reduction)
+    expr = puller.element(operand, canonical_index(len(operand.shape)))
+    inner = a.inlined.get(operand)
+    weight = 1 + (inner.weight if inner else 0)
+    return Root(a.numbers[value], value, operand.shape, expr, _reads(expr), node.op, weight)

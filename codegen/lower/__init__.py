@@ -1,0 +1,32 @@
+"""Lowering: from a fused group to launches of loop-level kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from jitgrad.ir.graph import Value
+
+from ..fuse.groups import Template
+from ..fuse.program import KernelStep, Program
+from .column import lower_column
+from .group_lowering import GroupLowering
+from .kernel_builder import Launch, Operand, Scratch
+from .map import lower_map
+from .row import lower_row
+from .split import lower_split
+
+_LOWERINGS: Final = {
+    Template.MAP: lower_map,
+    Template.ROW: lower_row,
+    Template.SPLIT: lower_split,
+    Template.COLUMN: lower_column,
+}
+
+
+def lower(program: Program, step: KernelStep, in_place: Mapping[Value, Value]) -> list[Launch]:
+    """The launches of one group, to be run in order. `in_place`: stored values that overwrite another value."""
+    return _LOWERINGS[step.group.template](GroupLowering(program, step, in_place))
+
+
+__all__ = ["Launch", "Operand", "Scratch", "lower"]

@@ -1,0 +1,225 @@
+"""What the lowerings of all templates share: a group's expressions with its own values put in, and its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from jitgrad.ir import scalar
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.graph import Value
+from jitgrad.ir.op import Reduction
+from jitgrad.ir.scalar import Expr, Fn
+
+from ..fuse.classify import cost
+from ..fuse.element import Element, Index, element, rebuild
+from ..fuse.groups import Group, Level, outer_index, variables_of
+from ..fuse.program import KernelStep, Program
+from ..fuse.roots import Root
+from ..loops.ir import AccRef, Init, Stmt, Update, acc_ref
+from .kernel_builder import KernelBuilder, Operand, Scratch
+from .nest import Axis, merge_axes, uses_of
+
+_NANOSECONDS_PER_OPERATION: Final = 0.04  # one lane of a vector instruction, about
+_NANOSECONDS_PER_BYTE: Final = 0.08  # memory, one thread
+
+
+@dataclass(slots=True)
+class GroupLowering:
+    """A group on its way to launches."""
+
+    program: Program
+    step: KernelStep
+    in_place: Mapping[Value, Value] = field(default_factory=dict)
+    accumulators: int = 0
+    bindings: dict[int, AccRef] = field(default_factory=dict)  # outer values, by number
+    _resolved: dict[int, Expr] = field(default_factory=dict)
+    _roots: dict[int, Root] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for root in self.group.roots:
+            self._roots[root.number] = root
+            if self.group.levels[root.number] is Level.OUTER:
+                self.bindings[root.number] = self.new_accumulator(root.value.type.dtype)
+
+    @property
+    def group(self) -> Group:
+        """The group."""
+        return self.step.group
+
+    def builder(self) -> KernelBuilder:
+        """For a kernel of this group."""
+        extents = dict(zip(self.group.index, self.group.domain))
+        return KernelBuilder(self.program.values, self.in_place, extents=extents)
+
+    def new_accumulator(self, dtype: DType) -> AccRef:
+        """A fresh accumulator."""
+        self.accumulators += 1
+        return acc_ref(self.accumulators - 1, dtype)
+
+    # Roots
+
+    @property
+    def reductions(self) -> list[Root]:
+        """The roots that reduce."""
+        return [r for r in self.group.roots if r.reduction is not None]
+
+    @property
+    def full_stores(self) -> list[Root]:
+        """Stored roots over the whole domain."""
+        return [r for r in self.group.roots if self._is_stored(r) and r.number not in self.bindings]
+
+    @property
+    def outer_maps(self) -> list[Root]:
+        """Roots over the kept axes that are no reductions."""
+        return [r for r in self.group.roots if r.number in self.bindings and r.reduction is None]
+
+    def _is_stored(self, root: Root) -> bool:
+        return root.value in self.step.stores
+
+    def is_outer_store(self, root: Root) -> bool:
+        """Whether a root over the kept axes is stored."""
+        return self._is_stored(root) and root.number in self.bindings
+
+    def expression(self, root: Root) -> Expr:
+        """The root's expression over the group's variables, the group's own values put in."""
+        found = self._resolved.get(root.number)
+        if found is None:
+            level = Level.FULL if root.reduction is not None else self.group.levels[root.number]
+            found = self._resolve(root.expr, variables_of(self.group, root, level), {})
+            self._resolved[root.number] = found
+        return found
+
+    def _resolve(self, expr: Expr, variables: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:
+        found = memo.get(expr)
+        if found is not None:
+            return found
+        if isinstance(expr, Element) and expr.number in self._roots:
+            inner = self.bindings.get(expr.number) or self.expression(self._roots[expr.number])
+            found = scalar.where(expr.args[-2], inner, expr.args[-1]) if expr.masked else inner
+        else:
+            found = variables.get(expr)
+            if found is None:
+                found = rebuild(expr, tuple(self._resolve(a, variables, memo) for a in expr.args))
+        memo[expr] = found
+        return found
+
+    def outer_index(self, root: Root) -> Index:
+        """Where an outer value's element is stored."""
+        index = outer_index(self.group, len(root.value.shape))
+        assert index is not None
+        return index
+
+    # Loops
+
+    def loops(self, axes: Iterable[int], expressions: Iterable[Expr]) -> list[Axis]:
+        """The loops over some axes of the domain, merged as far as all accesses of the group allow."""
+        everything = [*expressions, *self._store_elements()]
+        values = self.program.values
+        uses = uses_of(everything, lambda n: values[n].shape)
+        return merge_axes([(self.group.index[k], self.group.domain[k]) for k in axes], uses)
+
+    def all_expressions(self) -> list[Expr]:
+        """Everything the group computes."""
+        return [self.expression(r) for r in self.group.roots]
+
+    def _store_elements(self) -> list[Expr]:
+        found: list[Expr] = []
+        for root in self.group.roots:
+            if self._is_stored(root):
+                outer = root.number in self.bindings
+                index = self.outer_index(root) if outer else self.group.index
+                found.append(element(root.number, root.value.type.dtype, index))
+        return found
+
+    def work(self, operands: Iterable[Operand]) -> float:
+        """Nanoseconds of one thread for the whole domain, roughly."""
+        numel = 1
+        for n in self.group.domain:
+            numel *= n
+        operations = sum(cost(self.expression(r)) + 1 for r in self.group.roots if self._counts(r))
+        moved = sum(o.nbytes if isinstance(o, Scratch) else o.type.nbytes for o in operands)
+        return numel * operations * _NANOSECONDS_PER_OPERATION + moved * _NANOSECONDS_PER_BYTE
+
+    def _counts(self, root: Root) -> bool:
+        return root.reduction is not None or root.number not in self.bindings and self._is_stored(root)
+
+    def label(self, part: str = "") -> str:
+        """Names the fused ops, for people."""
+        names = [r.value.node.op.name for r in self.group.roots if r.value.node is not None]
+        return f"{self.group.template.value}{part}: {' '.join(names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction on its way: `state` are its accumulators, or the places in memory that stand for them."""
+
+    reduction: Reduction
+    operand_dtype: DType
+    state: tuple[Expr, ...]
+
+    @property
+    def initial(self) -> tuple[Expr, ...]:
+        """The starting state."""
+        return self.reduction.initial(self.operand_dtype)
+
+    def stepped(self, value: Expr, position: Expr) -> tuple[Expr, ...]:
+        """The state after one more element."""
+        return self.reduction.step(self.state, value, position)
+
+    def merged(self, right: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The state with that of the stretch that follows folded in."""
+        return self.reduction.merge(self.state, right)
+
+    @property
+    def result(self) -> Expr:
+        """The reduction's result."""
+        return self.reduction.finish(self.state, self.operand_dtype)
+
+    def inits(self) -> list[Stmt]:
+        """Declares the accumulators."""
+        return [Init(i, v) for i, v in zip(self._indices(), self.initial)]
+
+    def update(self, values: tuple[Expr, ...]) -> Update:
+        """Sets the accumulators."""
+        return Update(self._indices(), values)
+
+    def _indices(self) -> tuple[int, ...]:
+        return tuple(a.index for a in self.state if isinstance(a, AccRef))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether any order gives the same bits, so that long stretches lose no accuracy."""
+        if not any(a.dtype.is_floating_point for a in self.state):
+            return True
+        probe = scalar.arg(0, self.operand_dtype)
+        return all(v.fn in (Fn.MIN, Fn.MAX) for v in self.stepped(probe, scalar.const(0)))
+
+
+def operand_dtype(root: Root) -> DType:
+    """The dtype of what a reduction folds."""
+    assert root.value.node is not None
+    return root.value.node.operands[0].type.dtype
+
+
+def accumulator_dtypes(root: Root) -> list[DType]:
+    """The dtypes of a reduction's accumulators."""
+    assert root.reduction is not None
+    return [i.dtype for i in root.reduction.initial(operand_dtype(root))]
+
+
+def fold_over(root: Root, state: Sequence[Expr]) -> Fold:
+    """The reduction `root` with its state in `state`."""
+    assert root.reduction is not None
+    return Fold(root.reduction, operand_dtype(root), tuple(state))
+
+
+def new_fold(lowering: GroupLowering, root: Root) -> Fold:
+    """The reduction `root` with fresh accumulators."""
+    return fold_over(root, [lowering.new_accumulator(d) for d in accumulator_dtypes(root)])
+
+
+def ceil_div(a: int, b: int) -> int:
+    """How many stretches of `b` cover `a`; at least one, so that empty reductions give their starting value."""
+    return max(1, -(-a // b))

@@ -1,0 +1,240 @@
+"""Collects what a kernel refers to (buffers, slots, params) and turns element expressions into loads."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from jitgrad.ir import dtypes, scalar
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.graph import Value
+from jitgrad.ir.scalar import Const, Expr, Number
+from jitgrad.ir.types import Shape
+
+from ..fuse.element import Element, Index, RuntimeNumber, rebuild
+from ..loops.ir import Buffer, Kernel, LoopVar, Stmt, Store, load, param, slot
+from .affine import LITERAL_ONE, LITERAL_ZERO, Affine, Coefficient, affine_of
+from .nest import Axis
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scratch:
+    """Memory that lives between the launches of one step."""
+
+    dtype: DType
+    length: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes."""
+        return int(self.length * self.dtype.itemsize)
+
+
+Operand: TypeAlias = Value | Scratch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """A kernel with what it is run on. `extent` is the length of its parallel loop (1 if it has none).
+
+    `operands[i]` is buffer `i`'s memory; `work` the estimated nanoseconds of one thread for all of it.
+    """
+
+    kernel: Kernel
+    operands: tuple[Operand, ...]
+    slots: tuple[int, ...]
+    params: tuple[Number, ...]
+    extent: int
+    work: float
+    label: str
+
+
+@dataclass(slots=True)
+class KernelBuilder:
+    """Builds one kernel over the values of a program.
+
+    `in_place` maps a stored value to the value whose memory it takes over: they are one buffer.
+    """
+
+    values: Sequence[Value]
+    in_place: Mapping[Value, Value] = field(default_factory=dict)
+    merged: set[LoopVar] = field(default_factory=set)
+    extents: dict[LoopVar, int] = field(default_factory=dict)
+    place: dict[LoopVar, Expr] = field(default_factory=dict)  # the group's variables in terms of the kernel's
+    _buffers: dict[Operand, int] = field(default_factory=dict)
+    _read: set[int] = field(default_factory=set)
+    _written: set[int] = field(default_factory=set)
+    _slots: dict[Hashable, int] = field(default_factory=dict)
+    _slot_values: list[int] = field(default_factory=list)
+    _params: dict[Hashable, int] = field(default_factory=dict)
+    _param_values: list[tuple[Number, DType]] = field(default_factory=list)
+    _memo: dict[Expr, Expr] = field(default_factory=dict)
+
+    def shape_of(self, number: int) -> Shape:
+        """The shape of value `number`."""
+        return self.values[number].shape
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The memory of each buffer so far."""
+        return tuple(self._buffers)
+
+    # What a kernel is given at run time
+
+    def buffer(self, operand: Operand) -> int:
+        """The buffer of `operand`."""
+        if isinstance(operand, Value):
+            operand = self.in_place.get(operand, operand)
+        return self._buffers.setdefault(operand, len(self._buffers))
+
+    def slot(self, key: Hashable, value: int) -> Expr:
+        """A run-time int64. Equal keys are one slot."""
+        index = self._slots.get(key)
+        if index is None:
+            index = self._slots[key] = len(self._slot_values)
+            self._slot_values.append(value)
+        return slot(index)
+
+    def extent(self, axis: Axis) -> Expr:
+        """The length of a loop."""
+        return self.slot(("lengths", tuple(v.name for v in axis.variables)), axis.extent)
+
+    def coefficient(self, c: Coefficient) -> Expr:
+        """A coefficient as an expression."""
+        return scalar.const(c.value) if c.key is None else self.slot(c.key, c.value)
+
+    def _param(self, key: Hashable, value: Number, dtype: DType) -> Expr:
+        if dtype is dtypes.int64:
+            return self.slot(key, int(value))
+        index = self._params.get((key, dtype))
+        if index is None:
+            index = self._params[key, dtype] = len(self._param_values)
+            self._param_values.append((value, dtype))
+        return param(index, dtype)
+
+    # Expressions
+
+    def use_axes(self, axes: Sequence[Axis]) -> None:
+        """Tell which variables have been merged into others."""
+        for axis in axes:
+            self.merged.update(axis.merged)
+
+    def finish(self, expr: Expr) -> Expr:
+        """`expr` with loads for elements, slots and params for run-time numbers."""
+        found = self._memo.get(expr)
+        if found is None:
+            found = self._memo[expr] = self._finish(expr)
+        return found
+
+    def _finish(self, expr: Expr) -> Expr:
+        if isinstance(expr, RuntimeNumber):
+            return self._param(("value", expr.key), expr.value, expr.dtype)
+        if isinstance(expr, Const):
+            if not expr.runtime:
+                return expr
+            exact = expr.value.hex() if isinstance(expr.value, float) else expr.value
+            return self._param(("number", exact), expr.value, expr.dtype)
+        if isinstance(expr, LoopVar):
+            return self.place.get(expr, expr)
+        if isinstance(expr, Element):
+            return self._load(expr)
+        return rebuild(expr, tuple(self.finish(a) for a in expr.args))
+
+    def _load(self, expr: Element) -> Expr:
+        buffer = self.buffer(self.values[expr.number])
+        self._read.add(buffer)
+        where = self.address(expr.number, expr.index)
+        if not expr.masked:
+            return load(buffer, expr.dtype, where)
+        return load(buffer, expr.dtype, where, self.finish(expr.args[-2]), self.finish(expr.args[-1]))
+
+    def address(self, number: int, index: Index) -> Expr:
+        """The flat index of an element of a contiguous value."""
+        shape = self.shape_of(number)
+        total = Affine()
+        stride, whole = LITERAL_ONE, True
+        names: tuple[str, ...] = ()
+        for place in reversed(range(len(shape))):
+            entry, n = index[place], shape[place]
+            if not (isinstance(entry, LoopVar) and entry in self.merged):
+                total.add(affine_of(entry, self.finish), stride)
+            whole = whole and isinstance(entry, LoopVar) and self.extents.get(entry) == n
+            if isinstance(entry, LoopVar):
+                names = (entry.name, *names)
+            key: Hashable = ("lengths", names) if whole else ("stride", number, place)
+            stride = Coefficient(stride.value * n, key)
+        return self.linear(total)
+
+    def linear(self, form: Affine) -> Expr:
+        """An affine form as an expression."""
+        total: Expr | None = None
+        for term, c in form.terms.items():
+            if c == LITERAL_ZERO:
+                continue
+            term = self.finish(term) if isinstance(term, LoopVar) else term
+            part = term if c == LITERAL_ONE else term * self.coefficient(c)
+            total = part if total is None else total + part
+        if total is None or form.constant != LITERAL_ZERO:
+            last = self.coefficient(form.constant)
+            total = last if total is None else total + last
+        return total
+
+    def split(self, position: Expr, axes: Sequence[Axis]) -> None:
+        """Place the variables of `axes` at the row-major `position` among them."""
+        for axis in reversed(axes[1:]):
+            length = self.extent(axis)
+            quotient = position / length
+            self.place[axis.var] = position - quotient * length
+            position = quotient
+        if axes:
+            self.place[axes[0].var] = position
+
+    def row_major(self, axes: Sequence[Axis]) -> Expr:
+        """The row-major position among `axes`."""
+        position: Expr | None = None
+        for axis in axes:
+            here = self.finish(axis.var)
+            position = here if position is None else position * self.extent(axis) + here
+        return scalar.const(0) if position is None else position
+
+    def length(self, axes: Sequence[Axis]) -> Expr:
+        """How many positions `axes` have."""
+        total = 1
+        for axis in axes:
+            total *= axis.extent
+        return self.slot(("length", tuple(a.var.name for a in axes)), total)
+
+    # Memory
+
+    def store(self, number: int, index: Index, value: Expr) -> Store:
+        """A store to an element of a value."""
+        buffer = self.buffer(self.values[number])
+        self._written.add(buffer)
+        return Store(buffer, self.address(number, index), value)
+
+    def store_scratch(self, scratch: Scratch, index: Expr, value: Expr) -> Store:
+        """A store to scratch memory."""
+        buffer = self.buffer(scratch)
+        self._written.add(buffer)
+        return Store(buffer, index, value)
+
+    def load_scratch(self, scratch: Scratch, index: Expr) -> Expr:
+        """A load from scratch memory."""
+        buffer = self.buffer(scratch)
+        self._read.add(buffer)
+        return load(buffer, scratch.dtype, index)
+
+    def launch(self, body: Sequence[Stmt], extent: int, work: float, label: str) -> Launch:
+        """The finished kernel and its operands."""
+        buffers = tuple(
+            Buffer(operand.dtype if isinstance(operand, Scratch) else operand.type.dtype, self._role(i))
+            for operand, i in self._buffers.items()
+        )
+        kernel = Kernel(buffers, len(self._slot_values), tuple(d for _, d in self._param_values), tuple(body))
+        numbers = tuple(v for v, _ in self._param_values)
+        return Launch(kernel, tuple(self._buffers), tuple(self._slot_values), numbers, extent, work, label)
+
+    def _role(self, buffer: int) -> str:
+        if buffer not in self._written:
+            return "in"
+        return "inout" if buffer in self._read else "out"

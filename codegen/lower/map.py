@@ -1,0 +1,19 @@
+"""Map groups: one nest of loops over the domain, stores in its body."""
+
+from __future__ import annotations
+
+from .group_lowering import GroupLowering
+from .kernel_builder import Launch
+from .loops import nest, parallel
+
+
+def lower_map(lowering: GroupLowering) -> list[Launch]:
+    """One launch."""
+    group, b = lowering.group, lowering.builder()
+    loops = lowering.loops(range(len(group.domain)), lowering.all_expressions())
+    b.use_axes(loops)
+    headers, extent = parallel(b, loops, 0)
+    stores = [
+        b.store(r.number, group.index, b.finish(lowering.expression(r))) for r in lowering.full_stores
+    ]
+    return [b.launch(nest(headers, stores), extent, lowering.work(b.operands), lowering.label())]

@@ -1,0 +1,126 @@
+"""Row groups: a parallel loop over the kept axes; inside, the row is gone through once per phase.
+
+    for each row:
+        phase 0: fold reductions that read nothing of the row's other results, store what can be stored already
+        phase 1: fold reductions that read results of phase 0, ...
+        last: store the rest
+
+A row is read again in each phase, from cache. Inexact folds go in blocks of bounded length, so that the error of a
+float32 sum does not grow with the length of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from jitgrad.ir import scalar
+
+from ..fuse.roots import Root
+from ..loops.ir import Init, Stmt, loop_var
+from .group_lowering import Fold, GroupLowering, ceil_div, new_fold
+from .kernel_builder import KernelBuilder, Launch
+from .loops import SERIAL, VECTOR, Header, counted, nest, parallel, stretch
+from .nest import Axis
+
+BLOCK: Final = 4096
+
+
+@dataclass(slots=True)
+class Phases:
+    """When each root of a row group is computed. Also says what may overwrite what it reads."""
+
+    lowering: GroupLowering
+    ready: dict[int, int] = field(default_factory=dict)  # by number: the first phase that may use the value
+
+    def __post_init__(self) -> None:
+        for root in self.lowering.group.roots:
+            own = max((self.ready.get(r.number, 0) for r in root.reads), default=0)
+            self.ready[root.number] = own + (root.reduction is not None)
+
+    def phase(self, root: Root) -> int:
+        """The phase whose loops compute `root`."""
+        return self.ready[root.number] - (root.reduction is not None)
+
+    @property
+    def count(self) -> int:
+        """How many phases have loops."""
+        streamed = [*self.lowering.reductions, *self.lowering.full_stores]
+        return max(self.phase(r) for r in streamed) + 1 if streamed else 0
+
+
+def lower_row(lowering: GroupLowering) -> list[Launch]:
+    """One launch."""
+    group, b = lowering.group, lowering.builder()
+    everything = lowering.all_expressions()
+    kept = lowering.loops(group.kept, everything)
+    reduced = lowering.loops(group.axes or (), everything)
+    b.use_axes([*kept, *reduced])
+    headers, extent = parallel(b, kept, max(1, len(reduced)))
+    phases = Phases(lowering)
+    body: list[Stmt] = list(_outer(lowering, b, phases, 0))
+    for p in range(phases.count):
+        body += _phase(lowering, b, phases, p, reduced)
+        body += _outer(lowering, b, phases, p + 1)
+    return [b.launch(nest(headers, body), extent, lowering.work(b.operands), lowering.label())]
+
+
+def _phase(
+    lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis]
+) -> list[Stmt]:
+    """The loops of one phase, and its reductions' results."""
+    roots = [r for r in lowering.reductions if phases.phase(r) == p]
+    folds = [new_fold(lowering, r) for r in roots]
+    inner = [r for r in lowering.full_stores if phases.phase(r) == p]
+    stmts: list[Stmt] = [s for f in folds for s in f.inits()]
+    if reduced and any(not f.is_exact for f in folds):
+        stmts += _blocked(lowering, b, reduced, roots, folds, inner)
+    else:
+        headers = counted(b, reduced, "j", VECTOR)
+        stmts += nest(headers, _stream(lowering, b, reduced, roots, folds, inner))
+    for root, fold in zip(roots, folds):
+        stmts.append(Init(lowering.bindings[root.number].index, fold.result))
+    return stmts
+
+
+def _blocked(
+    lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis], roots: Sequence[Root],
+    folds: Sequence[Fold], inner: Sequence[Root],
+) -> tuple[Stmt, ...]:  # fmt: skip
+    """The innermost axis in blocks, each with accumulators of its own."""
+    block, blocks = loop_var("block"), ceil_div(reduced[-1].extent, BLOCK)
+    headers = counted(b, reduced[:-1], "j")
+    headers.append(Header(block, scalar.const(0), b.slot("blocks", blocks), SERIAL))
+    vector = stretch(b, reduced[-1], f"j{len(reduced) - 1}", block, scalar.const(BLOCK), VECTOR)
+    parts = [new_fold(lowering, r) for r in roots]
+    body: list[Stmt] = [s for f in parts for s in f.inits()]
+    body += nest([vector], _stream(lowering, b, reduced, roots, parts, inner))
+    body += [whole.update(whole.merged(part.state)) for whole, part in zip(folds, parts)]
+    return nest(headers, body)
+
+
+def _stream(
+    lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis], roots: Sequence[Root],
+    folds: Sequence[Fold], inner: Sequence[Root],
+) -> list[Stmt]:  # fmt: skip
+    """What happens to one element: folded, and stored."""
+    stmts: list[Stmt] = []
+    for root, fold in zip(roots, folds):
+        element = b.finish(lowering.expression(root))
+        stmts.append(fold.update(fold.stepped(element, b.row_major(reduced))))
+    for root in inner:
+        stmts.append(b.store(root.number, lowering.group.index, b.finish(lowering.expression(root))))
+    return stmts
+
+
+def _outer(lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int) -> list[Stmt]:
+    """Maps over the kept axes that are ready at phase `p`, and stores of what is."""
+    stmts: list[Stmt] = []
+    for root in lowering.outer_maps:
+        if phases.ready[root.number] == p:
+            stmts.append(Init(lowering.bindings[root.number].index, b.finish(lowering.expression(root))))
+    for root in lowering.group.roots:
+        if lowering.is_outer_store(root) and phases.ready[root.number] == p:
+            stmts.append(b.store(root.number, lowering.outer_index(root), lowering.bindings[root.number]))
+    return stmts

@@ -1,0 +1,21 @@
+"""Settings of the code generator that a caller may choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How `compile_graph` works. The defaults are what everybody but tests and measurements wants.
+
+    `fuse=False` gives every node its own kernel. `passes=False` takes the graph as it is but for composites, which are
+    still decomposed. `check_plan=False` leaves out the plan's verifier.
+    """
+
+    fuse: bool = True
+    passes: bool = True
+    check_plan: bool = True
+
+
+DEFAULT = CompileOptions()
