@@ -15,11 +15,15 @@ from . import (
     broadcast,
     comparison,
     complex,
+    conv,
     creation,
     indexing,
     linalg,
     logical,
+    loss,
     math,
+    normalization,
+    pooling,
     random,
     reduction,
     rounding,
@@ -58,6 +62,10 @@ _MODULES: tuple[ModuleType, ...] = (
     activation,
     softmax,
     windows,
+    loss,
+    conv,
+    pooling,
+    normalization,
 )
 
 

@@ -37,6 +37,10 @@ class Term:
         """The other's value, or the number in this one's shape and dtype."""
         return other.value if isinstance(other, Term) else full_like(self.b, self.value, other)
 
+    def like(self, number: float) -> Term:
+        """The number in this one's shape and dtype."""
+        return Term(self.b, full_like(self.b, self.value, number))
+
     def apply(self, op: Op, *others: Term | float) -> Term:
         """`op` of this term and the others."""
         return Term(self.b, self.b(op, self.value, *map(self.lift, others)))
