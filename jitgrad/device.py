@@ -12,7 +12,12 @@ from .errors import located
 _NO_CUDA = "device {!r} is not available: jitgrad runs on the CPU only; use device='cpu'"
 
 
-class device:  # noqa: N801 (PyTorch's name)
+class _DeviceType(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Device)
+
+
+class device(metaclass=_DeviceType):  # noqa: N801 (PyTorch's name)
     """`device("cpu")`, `device("cpu:0")` or `device(other)`; an error for devices that are not there.
 
     >>> import jitgrad as jg

@@ -245,6 +245,11 @@ def _coordinates(plan: _Plan) -> dict[int, Tensor]:
     return found
 
 
+def coordinates(shape: tuple[int, ...], index: tuple[Any, ...]) -> dict[int, Tensor]:
+    """Index tensors of one shape by axis, for an index of index tensors, masks and full slices only."""
+    return _coordinates(_plan(shape, index))
+
+
 def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`: a view for integers, slices, `None` and `...`; a copy where lists, arrays or tensors index."""
     plan = _plan(self.shape, index)
