@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir.errors import AutogradError
-from jitgrad.ir.op import Op
+from jitgrad.ir.op import Op, op
 from jitgrad.ir.types import TensorType
 
 from ..aliasing import alias
@@ -19,6 +19,7 @@ from ..tensor import Tensor, wrap
 from .grad_mode import no_grad
 
 
+@op
 class _PythonOp(Op):
     """Stands for a custom function on the tape; the node itself knows how to go backward."""
 

@@ -1,0 +1,243 @@
+"""`backward` and `grad`: accumulation, graphs kept and freed, higher orders, hooks, and the errors."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import jitgrad as jg
+
+
+def leaf(*values):
+    return jg.tensor(list(values), requires_grad=True)
+
+
+def test_the_introduction():
+    x = jg.tensor(2.0, requires_grad=True)
+    y = x**3 + 2 * x
+    y.backward()
+    assert repr(x.grad) == "tensor(14.)"
+
+
+def test_second_derivative():
+    x = jg.tensor(2.0, requires_grad=True)
+    (g,) = jg.autograd.grad(x**3, x, create_graph=True)
+    g.backward()
+    assert x.grad.item() == 12.0
+
+
+def test_third_derivative():
+    x = jg.tensor(3.0, requires_grad=True)
+    y = x**4
+    for expected in (108.0, 108.0, 72.0):
+        (y,) = jg.autograd.grad(y, x, create_graph=True)
+        assert y.item() == expected
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_accumulates(rounds):
+    x = leaf(1.0, 2.0)
+    for _ in range(rounds):
+        (x * x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.array([2.0, 4.0], "f4") * rounds)
+
+
+def test_a_structure_seen_again_runs_compiled_with_equal_results():
+    stats = jg.autograd.backward_stats
+    before = (stats.interpreted, stats.compiled, stats.replayed)
+    grads = []
+    for _ in range(4):
+        x = jg.tensor(np.linspace(-2, 2, 64, dtype="f4"), requires_grad=True)
+        ((x * 3 + 1).tanh() * x).sum().backward()
+        grads.append(x.grad.numpy())
+    assert (stats.interpreted, stats.compiled, stats.replayed) == (before[0] + 1, before[1] + 1, before[2] + 3)
+    for g in grads[1:]:
+        np.testing.assert_allclose(g, grads[0], rtol=2e-6, atol=1e-6)  # a few roundings of float32
+
+
+def test_compiled_backward_can_be_switched_off(monkeypatch):
+    monkeypatch.setattr(jg.config, "compile_backward", False)
+    compiled = jg.autograd.backward_stats.compiled
+    for _ in range(3):
+        x = leaf(1.0, 2.0, 3.0)
+        (x.exp() * x * 5).sum().backward()
+    assert jg.autograd.backward_stats.compiled == compiled
+
+
+def test_scalars_that_change_do_not_make_new_structures():
+    structures = jg.autograd.backward_stats.structures
+    for k in range(5):
+        x = leaf(1.0, -2.0)
+        (x * (k + 0.5)).tanh().sum().backward()
+        np.testing.assert_allclose(
+            x.grad.numpy(), (k + 0.5) * (1 - np.tanh((k + 0.5) * np.array([1.0, -2.0])) ** 2), rtol=1e-5, atol=1e-6
+        )
+    assert jg.autograd.backward_stats.structures <= structures + 1
+
+
+def test_broadcast_operands_get_gradients_of_their_own_shape():
+    a, b = jg.ones(3, 1, requires_grad=True), jg.ones(4, requires_grad=True)
+    for _ in range(2):
+        a.grad = b.grad = None
+        (a * b + b).sum().backward()
+        assert a.grad.tolist() == [[4.0]] * 3
+        assert b.grad.tolist() == [6.0] * 4
+
+
+def test_backward_twice_needs_retain_graph():
+    x = leaf(1.0)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [4.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
+def test_a_saved_tensor_written_in_place_is_an_error():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    z = (y * y).sum()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+def test_a_leaf_written_in_place_is_an_error():
+    x = leaf(1.0)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        x.add_(1)
+    with jg.no_grad():
+        x.add_(1)
+    assert x.tolist() == [2.0]
+
+
+def test_errors_name_what_is_wrong():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="scalar outputs"):
+        (x * 2).backward()
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        jg.ones(1).sum().backward()
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        (x * 2).backward(jg.ones(3))
+    with pytest.raises(RuntimeError, match="not have been used"):
+        jg.autograd.grad(x.sum(), leaf(1.0))
+    with pytest.raises(RuntimeError, match="floating point"):
+        jg.tensor([1, 2], requires_grad=True)
+    assert jg.autograd.grad(x.sum(), leaf(1.0), allow_unused=True) == (None,)
+
+
+def test_grad_leaves_grad_alone_and_reaches_inner_tensors():
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    gx, gy = jg.autograd.grad((y * y).sum(), (x, y))
+    assert (gx.tolist(), gy.tolist(), x.grad) == ([18.0, 36.0], [6.0, 12.0], None)
+
+
+def test_hooks_see_and_replace_gradients():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    seen = []
+    handle = y.register_hook(lambda g: seen.append(g.tolist()) or g * 10)
+    x.register_hook(lambda g: g + 1)
+    (y * y).sum().backward(retain_graph=True)
+    assert (seen, x.grad.tolist()) == ([[4.0, 8.0]], [81.0, 161.0])
+    handle.remove()
+    x.grad = None
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [9.0, 17.0]
+
+
+def test_retain_grad():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.retain_grad()
+    (y * y).sum().backward()
+    assert (y.grad.tolist(), y.retains_grad, y.is_leaf) == ([4.0, 8.0], True, False)
+
+
+def test_grad_modes_nest():
+    x = leaf(1.0)
+    with jg.no_grad():
+        assert not (x * 2).requires_grad
+        with jg.enable_grad():
+            assert (x * 2).requires_grad
+        assert not jg.is_grad_enabled()
+
+    @jg.no_grad()
+    def f():
+        return x * 2
+
+    assert not f().requires_grad
+    jg.set_grad_enabled(False)
+    assert not (x * 2).requires_grad
+    jg.set_grad_enabled(True)
+    with jg.set_grad_enabled(False):
+        assert not (x * 2).requires_grad
+    assert (x * 2).requires_grad
+
+
+def test_a_tape_is_freed_without_the_cycle_collector():
+    gc.disable()
+    try:
+        x = leaf(1.0, 2.0)
+        y = (x.exp() * x).tanh()
+        ref = weakref.ref(y)
+        y.sum().backward()
+        del y
+        assert ref() is None
+    finally:
+        gc.enable()
+
+
+def test_detach_shares_memory_and_has_no_history():
+    x = leaf(1.0, 2.0)
+    d = (x * 2).detach()
+    assert not d.requires_grad
+    y = x * 1
+    y.detach()[0] = 7.0
+    assert y.tolist() == [7.0, 2.0]
+
+
+class Cube(jg.autograd.Function):
+    """x**3, with its derivative written out."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g
+
+
+def test_custom_function():
+    x = leaf(1.0, 2.0)
+    Cube.apply(x * 2).sum().backward()
+    assert x.grad.tolist() == [24.0, 96.0]
+    (g,) = jg.autograd.grad(Cube.apply(x).sum(), x, create_graph=True)
+    assert jg.autograd.grad(g.sum(), x)[0].tolist() == [6.0, 12.0]
+
+
+def test_deep_graphs_do_not_exhaust_the_stack():
+    x = leaf(1.0)
+    y = x
+    for _ in range(5000):
+        y = y + 0.0
+    y.backward()
+    assert x.grad.tolist() == [1.0]
+
+
+def test_functional_transforms():
+    from jitgrad.autograd import functional as F
+
+    x = jg.tensor([1.0, 2.0])
+    value, g = F.value_and_grad(lambda x: (x**3).sum())(x)
+    assert (value.item(), g.tolist()) == (9.0, [3.0, 12.0])
+    assert F.hessian(lambda x: (x**3).sum(), x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+    out, tangent = F.jvp(lambda x: x * x, x, jg.tensor([1.0, 1.0]))
+    assert (out.tolist(), tangent.tolist()) == ([1.0, 4.0], [2.0, 4.0])
+    assert F.grad(F.grad(lambda x: x**4))(jg.tensor(2.0)).item() == 48.0
