@@ -12,7 +12,7 @@ from ..loops import walk
 from ..loops.ir import AccRef, Init, Kernel, Load, Loop, Store, Update, acc_ref
 from . import emit_analysis as analysis
 from .emit_analysis import Dependencies
-from .emit_convert import I32, ramp_constant
+from .emit_convert import I32
 from .emit_scalar import constant, emit_fn
 from .options import EmitOptions
 
@@ -101,5 +101,5 @@ def fold_lanes(b: ir.IRBuilder, fn: Fn, dtype: DType, value: ir.Value, lanes: in
 def _part(b: ir.IRBuilder, value: ir.Value, start: int, lanes: int) -> ir.Value:
     if lanes == 1:
         return b.extract_element(value, I32(start))
-    mask = ramp_constant(I32, range(start, start + lanes))
+    mask = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
     return b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)

@@ -89,7 +89,7 @@ class ValueEmitter:
                 storage = ir.ArrayType(memory_type(buffer.dtype, 1), buffer.length)
                 cell = b.alloca(storage)
                 cell.align = 64
-                pointers.append(b.bitcast(cell, POINTER))
+                pointers.append(cell)
             else:
                 address = b.gep(self.function.args[0], [I64(next(table))], source_etype=POINTER)
                 pointers.append(b.load(address, typ=POINTER))
@@ -104,8 +104,22 @@ class ValueEmitter:
             yield
             return
         child = next(s for s in self.scope.chain() if s.parent is home)
-        with self.builder.goto_block(child.preheader):
+        with self._at_end_of(child.preheader):
             yield
+
+    @contextmanager
+    def _at_end_of(self, block: ir.Block) -> Iterator[None]:
+        """Emit at the end of `block`, before its terminator if it has one; then go on where we were."""
+        came_from = self.builder.block
+        self._go_to(block)
+        yield
+        self._go_to(came_from)
+
+    def _go_to(self, block: ir.Block) -> None:
+        if block.is_terminated:
+            self.builder.position_before(block.terminator)
+        else:
+            self.builder.position_at_end(block)
 
     def _home(self, deps: frozenset[Dependency]) -> Scope:
         """The outermost scope where an expression with these dependencies may be emitted."""
@@ -133,7 +147,7 @@ class ValueEmitter:
 
     def alloca(self, type_: ir.Type) -> ir.Value:
         """A stack cell, in the entry block as LLVM's promotion to registers wants it."""
-        with self.builder.goto_entry_block():
+        with self._at_end_of(self.function.entry_basic_block):
             return self.builder.alloca(type_)
 
     # Expressions
@@ -258,8 +272,8 @@ class ValueEmitter:
     def _address(self, buffer: int, index: ir.Value) -> ir.Value:
         element = memory_type(self.kernel.buffers[buffer].dtype, 1)
         pointer = self.builder.gep(self.pointers[buffer], [index], source_etype=element)
-        if isinstance(index.type, ir.VectorType):
-            pointer.type = ir.VectorType(POINTER, index.type.count)
+        is_vector = isinstance(index.type, ir.VectorType)
+        pointer.type = ir.VectorType(POINTER, index.type.count) if is_vector else POINTER
         return pointer
 
     def _load(self, expr: Load, lanes: int) -> ir.Value:
@@ -278,7 +292,7 @@ class ValueEmitter:
         if mask is not None:  # where nothing may be read, read a cell of our own
             cell = self.alloca(memory)
             b.store(ir.Constant(memory, None), cell)
-            address = b.select(mask, address, b.bitcast(cell, POINTER))
+            address = b.select(mask, address, cell)
         return b.load(address, typ=memory, align=expr.dtype.itemsize)
 
     def _load_lanes(self, expr: Load, mask: ir.Value | None, lanes: int) -> ir.Value:
@@ -293,7 +307,7 @@ class ValueEmitter:
         if step == -1 and active is None:
             last = b.sub(self.value(expr.args[0], 1), I64(lanes - 1))
             whole = b.load(self._address(expr.buffer, last), typ=memory, align=expr.dtype.itemsize)
-            order = conv.ramp_constant(I32, reversed(range(lanes)))
+            order = ir.Constant(ir.VectorType(I32, lanes), list(reversed(range(lanes))))
             return b.shuffle_vector(whole, ir.Constant(memory, ir.Undefined), order)
         index = self.value(expr.args[0], lanes)
         if mask is None and self.scope.mask is not None:  # idle lanes read what the first reads

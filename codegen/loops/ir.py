@@ -100,7 +100,10 @@ def load(buffer: int, dtype: DType, index: Expr, mask: Expr | None = None, fill:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A kernel operand in memory. `role`: "in", "out", "inout", or "local" (scratch of `length` elements)."""
+    """A kernel operand in memory. `role`: "in", "out", "inout", or "local" (scratch of `length` elements).
+
+    A buffer that is written overlaps no other buffer of the kernel; an operand updated in place is one "inout".
+    """
 
     dtype: DType
     role: str
@@ -111,8 +114,9 @@ class Buffer:
 class Loop:
     """`for var in range(start, stop)`.
 
-    `kind`: "parallel" (only outermost; the launcher hands out sub-ranges), "serial", or "vector" (iterations are
-    independent, or fold into accumulators only, and should become SIMD).
+    `kind`: "parallel" (only outermost; the launcher hands out sub-ranges), "serial", "vector" (iterations are
+    independent, or fold into accumulators only, and should become SIMD), or "parallel_vector" (both, for a kernel
+    that is one flat loop). A vector loop may hold serial loops, whose bounds are then the same for all lanes.
     """
 
     var: LoopVar

@@ -1,0 +1,140 @@
+"""Every scalar function, on every dtype it takes, as machine code against the interpreter."""
+
+import itertools
+
+import numpy as np
+import pytest
+from jitgrad.codegen.cpu import abi, kernels
+from jitgrad.ir import dtypes, scalar
+from jitgrad.ir.scalar import Expr, Fn, apply, const, convert, where
+
+from codegen.kernels import all_options, equal, pointwise, run_both, sample
+
+INTEGERS = [dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64]
+FLOATS = [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64]
+NUMBERS = INTEGERS + FLOATS
+ALL = [dtypes.bool_, *NUMBERS]
+SIZE = 203
+CASES = (
+    [(f, d) for f in (Fn.ADD, Fn.SUB, Fn.MUL, Fn.MIN, Fn.MAX, Fn.NEG, Fn.ABS) for d in NUMBERS]
+    + [(f, d) for f in (Fn.DIV, Fn.SQRT, Fn.FLOOR, Fn.CEIL, Fn.TRUNC, Fn.ROUND, Fn.COPYSIGN) for d in FLOATS]
+    + [(f, d) for f in (Fn.AND, Fn.OR, Fn.XOR, Fn.NOT) for d in [dtypes.bool_, *INTEGERS]]
+    + [(f, d) for f in scalar.COMPARISONS for d in ALL]
+    + [(Fn.REM, d) for d in (dtypes.float32, dtypes.float64)]
+)
+UNARY = {Fn.NEG, Fn.ABS, Fn.SQRT, Fn.FLOOR, Fn.CEIL, Fn.TRUNC, Fn.ROUND, Fn.NOT}
+
+
+def check(kernel, arrays, options=None):
+    native, expected = run_both(kernel, arrays, [SIZE], options=options)
+    assert equal(native[-1], expected[-1])
+
+
+def shuffled(dtype, seed=1):
+    values = sample(dtype, SIZE, seed)
+    return np.concatenate([values[7:], values[:7]])
+
+
+@pytest.mark.parametrize(("fn", "dtype"), sorted(set(CASES), key=str), ids=lambda v: str(getattr(v, "name", v)))
+def test_function(fn, dtype):
+    inputs = [dtype] if fn in UNARY else [dtype, dtype]
+    kernel = pointwise(inputs, lambda *a: apply(fn, *a))
+    arrays = [sample(dtype, SIZE), shuffled(dtype)][: len(inputs)]
+    if fn in (Fn.MIN, Fn.MAX) and dtype.is_floating_point:
+        for a in arrays:
+            a[a == 0] = 0.5  # which of two zeros is smaller is nobody's business
+    check(kernel, [*arrays, np.zeros(SIZE, kernel.buffers[-1].dtype.np)])
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(ALL, ALL)), ids=lambda d: d.short)
+def test_convert(source, target):
+    kernel = pointwise([source], lambda x: convert(x, target))
+    values = sample(source, SIZE)
+    if source.is_floating_point and target.kind == "int":  # beyond the range NumPy itself is not portable
+        limit = np.iinfo(target.np)
+        inside = (values.astype("d") > limit.min) & (values.astype("d") < limit.max)
+        values = np.where(inside, values, np.ones_like(values))
+    check(kernel, [values, np.zeros(SIZE, target.np)])
+
+
+@pytest.mark.parametrize("target", [dtypes.int32, dtypes.int64])
+@pytest.mark.parametrize("source", [dtypes.float32, dtypes.float64])
+def test_floats_outside_an_integer_give_its_smallest(source, target):
+    kernel = pointwise([source], lambda x: convert(x, target))
+    values = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31, 2.0**63, -(2.0**31), -(2.0**63), 1.5], source.np)
+    out = np.zeros(len(values), target.np)
+    native, _ = run_both(kernel, [values, out], [len(values)])
+    low, info = np.iinfo(target.np).min, np.iinfo(target.np)
+    wide = values.astype("d")
+    inside = (wide >= info.min) & (wide < float(info.max))
+    expected = [int(v) if ok else low for v, ok in zip(wide, inside)]
+    assert native[1].tolist() == expected
+
+
+def test_doubles_round_once_to_half():
+    """1 + 2**-11 + 2**-40 lies above the middle of two halves; rounding through float32 would lose that."""
+    values = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, -(1 + 3 * 2.0**-11 - 2.0**-40), 1e-30, 65519.999, 65520.0])
+    for target in (dtypes.float16, dtypes.bfloat16):
+        native, expected = run_both(
+            pointwise([dtypes.float64], lambda x, t=target: convert(x, t)), [values, np.zeros(6, target.np)], [6]
+        )
+        if target is dtypes.float16:
+            assert equal(native[1], expected[1])
+    assert native[1][0] == 1
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.short)
+@pytest.mark.parametrize("fn", [Fn.DIV, Fn.REM])
+def test_integer_division_never_traps(fn, dtype):
+    def guarded(x: Expr, y: Expr) -> Expr:
+        return where(y.eq(0), 0, apply(fn, x, where(y.eq(0), 1, y)))
+
+    x, y = sample(dtype, SIZE), shuffled(dtype) % np.array(11, dtype.np)
+    x[:4], y[:4] = np.iinfo(dtype.np).min, [0, 1, 2, 3]
+    check(pointwise([dtype, dtype], guarded), [x, y, np.zeros(SIZE, dtype.np)])
+    raw = pointwise([dtype, dtype], lambda x, y: apply(fn, x, y))
+    y[:2] = [0, 255 if dtype is dtypes.uint8 else -1]
+    out = np.zeros(SIZE, dtype.np)
+    abi.call_kernel(kernels.compile_kernels([raw])[0].address, [x, y, out], [SIZE], None, 0, SIZE)
+    assert out[0] == 0
+    if dtype.is_signed:
+        assert out[1] == (np.iinfo(dtype.np).min if fn is Fn.DIV else 0)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.short)
+@pytest.mark.parametrize("fn", [Fn.SHL, Fn.SHR, Fn.LSHR])
+def test_shifts(fn, dtype):
+    width = 8 * dtype.itemsize
+    counts = (np.arange(SIZE) % width).astype(dtype.np)
+    check(pointwise([dtype, dtype], lambda x, n: apply(fn, x, n)), [sample(dtype, SIZE), counts, np.zeros(SIZE, dtype.np)])
+    check(pointwise([dtype], lambda x: apply(fn, x, 3)), [sample(dtype, SIZE), np.zeros(SIZE, dtype.np)])
+
+
+@pytest.mark.parametrize("options", all_options(), ids=str)
+def test_select_fma_and_bitcast(options):
+    f32, i32 = dtypes.float32, dtypes.int32
+    x, y = sample(f32, SIZE), shuffled(f32)
+    out = np.zeros(SIZE, "f")
+    check(pointwise([f32, f32], lambda a, b: where(a < b, a, b * 2.0)), [x, y, out], options)
+    check(pointwise([f32, f32], lambda a, b: scalar.fma(a, b, a)), [x, y, out], options)
+    check(
+        pointwise([f32], lambda a: scalar.bitcast(scalar.bitcast(a, i32) ^ const(1, i32), f32)), [x, out], options
+    )
+
+
+@pytest.mark.parametrize("half", [dtypes.float16, dtypes.bfloat16], ids=lambda d: d.short)
+def test_half_types_round_after_every_operation(half):
+    x, y = sample(half, SIZE), shuffled(half)
+    check(pointwise([half, half], lambda a, b: (a + b) * a - b / (a + 3.0)), [x, y, np.zeros(SIZE, half.np)])
+    bits = dtypes.int16
+    check(pointwise([half], lambda a: scalar.bitcast(scalar.bitcast(a, bits) & 0x7FFF, half)), [x, np.zeros(SIZE, half.np)])
+
+
+def test_strict_numerics_round_the_product():
+    f32 = dtypes.float32
+    x, y, z = (np.random.default_rng(k).standard_normal(SIZE).astype("f") for k in range(3))
+    kernel = pointwise([f32, f32, f32], lambda a, b, c: a * b + c)
+    strict = all_options()[-1]
+    assert strict.strict
+    native, expected = run_both(kernel, [x, y, z, np.zeros(SIZE, "f")], [SIZE], options=strict)
+    assert equal(native[3], expected[3])
