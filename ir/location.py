@@ -7,15 +7,11 @@ import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_ROOTS = tuple(
-    {
-        _PACKAGE + os.sep,
-        *(os.path.join(os.path.dirname(_PACKAGE), d, "") for d in ("jitgrad", "ir", "codegen")),
-    }
-    if os.path.basename(_PACKAGE) != "jitgrad"
-    else (_PACKAGE + os.sep,)
-)
+# An installed package is one folder; in a checkout its three parts lie side by side, with tests and examples.
+_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_IS_INSTALLED = os.path.exists(os.path.join(_PARENT, "__init__.py"))
+_PARTS = ("",) if _IS_INSTALLED else ("ir", "codegen", "jitgrad")
+_ROOTS = tuple(os.path.join(_PARENT, part, "") if part else _PARENT + os.sep for part in _PARTS)
 
 
 @dataclass(frozen=True, slots=True)

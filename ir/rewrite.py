@@ -49,6 +49,14 @@ class Rules:
 
         return register
 
+    def __or__(self, other: Rules) -> Rules:
+        """A table of both tables' rules, this one's first."""
+        both = Rules()
+        for table in (self, other):
+            for cls, rules in table._by_class.items():
+                both._by_class.setdefault(cls, []).extend(rules)
+        return both
+
     def of(self, cls: type[Op]) -> tuple[Rule, ...]:
         """The rules for nodes whose op is a `cls`, in the order they are tried."""
         found = self._found.get(cls)

@@ -114,8 +114,6 @@ class _Verifier:
                 self.fail(f"result {i} belongs to another node", node)
             if result.index != i:
                 self.fail(f"result {i} says it is result {result.index}", node)
-            if result in self.defined:
-                self.fail(f"result {i} is defined twice", node)
             self.defined.add(result)
 
     def fail(self, message: str, node: Node | None) -> NoReturn:

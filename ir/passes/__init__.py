@@ -10,6 +10,7 @@ from .dce import EliminateDeadCode
 from .decompose import Decompose
 from .fold import FoldConstants
 from .pipeline import Pipeline, simplification
+from .simplify import Simplify
 
 __all__ = [
     "Canonicalize",
@@ -19,6 +20,7 @@ __all__ = [
     "FoldConstants",
     "Pass",
     "Pipeline",
+    "Simplify",
     "SimplifyAlgebra",
     "simplification",
 ]

@@ -18,7 +18,7 @@ from .cse import commutes
 from .literals import made_by
 from .views import compose, inverse, is_identity, simplified
 
-_rules: Final = Rules()
+CANONICAL: Final = Rules()
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Canonicalize(Pass):
 
     def apply(self, graph: Graph) -> Graph:
         """A rewriting."""
-        return rewrite(graph, _rules)
+        return rewrite(graph, CANONICAL)
 
 
-@_rules(View)
+@CANONICAL(View)
 def identity_view(b: Builder, node: Node) -> Value | None:
     """A view that shows its operand as it is."""
     (x,) = node.operands
     return x if isinstance(node.op, View) and is_identity(node.op, x.type) else None
 
 
-@_rules(View)
+@CANONICAL(View)
 def view_of_write(b: Builder, node: Node) -> Value | None:
     """Reading through the views just written through gives the value written."""
     chain: list[Op] = []
@@ -52,7 +52,7 @@ def view_of_write(b: Builder, node: Node) -> Value | None:
     return at.operands[1] if at is not None and found else None
 
 
-@_rules(View)
+@CANONICAL(View)
 def view_of_view(b: Builder, node: Node) -> Value | None:
     """Two views that make one."""
     (x,) = node.operands
@@ -63,7 +63,7 @@ def view_of_view(b: Builder, node: Node) -> Value | None:
     return None if merged is None else b(merged, source)
 
 
-@_rules(WriteView)
+@CANONICAL(WriteView)
 def write(b: Builder, node: Node) -> Value | None:
     """Simpler views; and no write at all where each element is replaced."""
     base, value = node.operands
@@ -80,14 +80,14 @@ def write(b: Builder, node: Node) -> Value | None:
     return b(WriteView(views), base, value) if views != node.op.views else None
 
 
-@_rules(Convert)
+@CANONICAL(Convert)
 def identity_conversion(b: Builder, node: Node) -> Value | None:
     """A conversion to the dtype that is there."""
     (x,) = node.operands
     return x if x.type == node.result.type else None
 
 
-@_rules(Concat)
+@CANONICAL(Concat)
 def concatenation(b: Builder, node: Node) -> Value | None:
     """Joins of joins along the same axis are one; empty parts are left out; one part is itself."""
     assert isinstance(node.op, Concat)
@@ -100,7 +100,7 @@ def concatenation(b: Builder, node: Node) -> Value | None:
     return b(node.op, *full) if tuple(full) != node.operands else None
 
 
-@_rules(Pad)
+@CANONICAL(Pad)
 def padding(b: Builder, node: Node) -> Value | None:
     """No padding at all; and padding of padding with the same number."""
     x, fill = node.operands
@@ -114,7 +114,7 @@ def padding(b: Builder, node: Node) -> Value | None:
     return b(Pad(low, high), x.node.operands[0], fill)
 
 
-@_rules(Op)
+@CANONICAL(Op)
 def constant_behind(b: Builder, node: Node) -> Value | None:
     """`2 * x` is `x * 2`, where operands commute to the bit."""
     if len(node.operands) != 2 or not commutes(node.op, node.operands):

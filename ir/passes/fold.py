@@ -33,9 +33,13 @@ class FoldConstants(Pass):
 
     def apply(self, graph: Graph) -> Graph:
         """A rewriting with one rule for all ops."""
+        return rewrite(graph, self.rules())
+
+    def rules(self) -> Rules:
+        """The rule, as a table."""
         rules = Rules()
         rules(Op)(self._rule)
-        return rewrite(graph, rules)
+        return rules
 
     def _rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
         op = node.op

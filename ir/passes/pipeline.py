@@ -9,12 +9,9 @@ from ..config import config
 from ..errors import InternalError, InvalidGraphError
 from ..graph import Graph
 from ..verify import verify
-from .algebra import SimplifyAlgebra
 from .base import Pass
-from .canonicalize import Canonicalize
-from .cse import EliminateCommonSubexpressions
 from .dce import EliminateDeadCode
-from .fold import FoldConstants
+from .simplify import Simplify
 
 Observer = Callable[[str, Graph], None]
 
@@ -49,12 +46,4 @@ class Pipeline:
 
 def simplification(observer: Observer = ignore) -> Pipeline:
     """The passes that make a graph smaller and keep every bit of its results."""
-    passes = (
-        EliminateDeadCode(),
-        Canonicalize(),
-        FoldConstants(),
-        SimplifyAlgebra(),
-        EliminateCommonSubexpressions(),
-        EliminateDeadCode(),
-    )
-    return Pipeline(passes, observer)
+    return Pipeline((EliminateDeadCode(), Simplify(), EliminateDeadCode()), observer)

@@ -27,6 +27,7 @@ from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.creation import Constant, Full, Iota, Literal
 from jitgrad.ir.ops.indexing import IndexSelect
 from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.rounding import FloorDivide, Fmod, Remainder
 from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.ops.slicing import Concat, Diagonal, Pad, Slice
@@ -36,6 +37,7 @@ from jitgrad.ir.types import TensorType
 MAX_ELEMENTS = 300
 REAL = (dtypes.float32, dtypes.float64, dtypes.int64, dtypes.int32, dtypes.bool_)
 ALL = (*REAL, dtypes.uint8, dtypes.int8, dtypes.float16, dtypes.bfloat16, dtypes.complex64)
+DIVISIONS = (FloorDivide, Fmod, Remainder)  # raise when integers are divided by zero
 AWKWARD = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.75, float("inf"), float("-inf"), float("nan"))
 NUMBERS = (0, -0.0, 1, -1, 2, 0.5, float("inf"), float("-inf"), float("nan"))
 
@@ -70,8 +72,8 @@ def graphs(
 ) -> tuple[Graph, list[np.ndarray]]:
     """A graph and arrays for its inputs.
 
-    `allow` says which op classes may occur (`Full`, `Iota` and `Constant` always may), `dtypes` which element types,
-    `awkward` whether inputs and constants hold NaN, infinities, signed zeros and denormals.
+    `allow` says which op classes may occur (`Full`, `Iota` and `Constant` always may), `dtypes` which element
+    types, `awkward` whether inputs and constants hold NaN, infinities, signed zeros and denormals.
     """
     growth = _Growth(draw, dtypes, allow, awkward)
     for _ in range(draw(st.integers(1, max_inputs))):
@@ -93,10 +95,11 @@ class _Growth:
         self.reductions = tuple(filter(allow, reductions()))
         steps = [
             (5, Pointwise, self.apply_pointwise), (1, Where, self.where), (1, Convert, self.convert),
-            (2, Reduction, self.reduce), (1, Reshape, self.reshape), (1, Permute, self.permute), (1, Flip, self.flip),
-            (2, Slice, self.slice), (1, BroadcastTo, self.broadcast), (1, Diagonal, self.diagonal),
-            (1, Concat, self.concat), (1, Pad, self.pad), (1, MatMul, self.matmul), (1, WriteView, self.write),
-            (1, IndexSelect, self.index_select), (2, Full, self.constant),
+            (2, Reduction, self.reduce), (1, Reshape, self.reshape), (1, Permute, self.permute),
+            (1, Flip, self.flip), (2, Slice, self.slice), (1, BroadcastTo, self.broadcast),
+            (1, Diagonal, self.diagonal), (1, Concat, self.concat), (1, Pad, self.pad),
+            (1, MatMul, self.matmul), (1, WriteView, self.write), (1, IndexSelect, self.index_select),
+            (2, Full, self.constant),
         ]  # fmt: skip
         always = (Pointwise, Reduction, Full)
         self.steps = [s for n, cls, s in steps if cls in always or allow(cls) for _ in range(n)]
@@ -145,13 +148,19 @@ class _Growth:
     def any(self, min_ndim=0):
         """A value, more often a new one."""
         fitting = [v for v in self.values if v.ndim >= min_ndim]
-        return self.pick(fitting[::-1]) if fitting else self.input(TensorType(self.shape(min_ndim), self.pick(self.types)))
+        return (
+            self.pick(fitting[::-1])
+            if fitting
+            else self.input(TensorType(self.shape(min_ndim), self.pick(self.types)))
+        )
 
     def apply_pointwise(self):
         if not self.pointwise:
             return None
         op = self.pick(self.pointwise)()
         x = self.any()
+        if isinstance(op, DIVISIONS) and x.type.dtype.kind == "int":
+            return self.emit(op, x, self.b(Full(x.shape, x.type.dtype, self.pick((1, 3, -1, -2)))))
         operands = [x, *(self.like(x.type) for _ in range(op.arity - 1))]
         return self.emit(op, *(operands if self.integer(0, 1) else operands[::-1]))
 
@@ -237,7 +246,9 @@ class _Growth:
 
     def write(self):
         x = self.any()
-        view = self.pick((self.a_slice(x.shape), Permute(tuple(range(x.ndim))[::-1]), Flip(tuple(range(x.ndim)))))
+        view = self.pick(
+            (self.a_slice(x.shape), Permute(tuple(range(x.ndim))[::-1]), Flip(tuple(range(x.ndim))))
+        )
         views = (view,) if self.integer(0, 3) else ()
         (region,) = view.infer(x.type) if views else (x.type,)
         return self.emit(WriteView(views), x, self.like(region))

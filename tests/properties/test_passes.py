@@ -2,7 +2,6 @@
 
 import warnings
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from properties.comparison import assert_same_bits
