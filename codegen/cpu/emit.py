@@ -77,16 +77,20 @@ class KernelEmitter(ValueEmitter):
             start, stop = self.value(loop.start, 1), self.value(loop.stop, 1)
         changed = changes(loop)
         self.forget(changed)
-        preheader, leave = b.append_basic_block(f"{loop.var.name}.pre"), b.append_basic_block(f"{loop.var.name}.end")
-        b.cbranch(b.icmp_signed("<", start, stop), preheader, leave)
-        b.position_at_end(preheader)
+        name, before = loop.var.name, b.block
+        enter, leave = b.append_basic_block(f"{name}.enter"), b.append_basic_block(f"{name}.leave")
+        b.cbranch(b.icmp_signed("<", start, stop), enter, leave)
+        b.position_at_end(enter)
+        around = self.scope
+        guarded = Scope(around, frozenset(), before, True, around.lanes, around.vector, around.mask)
         plan = None
-        if loop.kind.endswith("vector") and self.scope.vector is None:
+        if loop.kind.endswith("vector") and around.vector is None:
             plan = vector_plan(loop, self.kernel, self.dependencies, self.options)
-        if plan is None:
-            self._serial_loop(loop, start, stop, preheader)
-        else:
-            self._vector_loop(loop, plan, start, stop)
+        with self._inside(guarded):
+            if plan is None:
+                self._serial_loop(loop, start, stop, enter)
+            else:
+                self._vector_loop(loop, plan, start, stop)
         b.branch(leave)
         b.position_at_end(leave)
         self.forget(changed)
@@ -97,7 +101,7 @@ class KernelEmitter(ValueEmitter):
         yield
         self.scope = outer
 
-    def _serial_loop(self, loop: Loop, start: ir.Value, stop: ir.Value, preheader: ir.Block) -> None:
+    def _serial_loop(self, loop: Loop, start: ir.Value, stop: ir.Value, enter: ir.Block) -> None:
         """A loop of one element (per lane of the vector loop around it, if any) at a time; `start < stop` holds."""
         b, around = self.builder, self.scope
         body, done = b.append_basic_block(f"{loop.var.name}.body"), b.append_basic_block(f"{loop.var.name}.done")
@@ -106,7 +110,7 @@ class KernelEmitter(ValueEmitter):
         b.position_at_end(body)
         index = b.phi(I64)
         index.add_incoming(start, came_from)
-        scope = Scope(around, changes(loop), preheader, around.lanes, around.vector, around.mask)
+        scope = Scope(around, changes(loop), enter, False, around.lanes, around.vector, around.mask)
         scope.values[loop.var, 1] = index
         with self._inside(scope):
             self.block(loop.body)
@@ -118,7 +122,7 @@ class KernelEmitter(ValueEmitter):
     def _vector_loop(self, loop: Loop, plan: VectorPlan, start: ir.Value, stop: ir.Value) -> None:
         """Whole registers, then the rest; `start < stop` holds."""
         b, name, step = self.builder, loop.var.name, plan.lanes * plan.interleave
-        preheader = b.block
+        enter = b.block
         partials = [self._partials(plan) for _ in range(plan.interleave)]
         count = b.sub(stop, start)
         main_stop = b.add(start, b.sub(count, b.and_(count, I64(step - 1))))
@@ -127,34 +131,34 @@ class KernelEmitter(ValueEmitter):
 
         b.position_at_end(body)
         index = b.phi(I64)
-        index.add_incoming(start, preheader)
+        index.add_incoming(start, enter)
         for copy in range(plan.interleave):
             first = index if copy == 0 else b.add(index, I64(copy * plan.lanes))
-            self._vector_body(loop, plan, preheader, first, partials[copy], None)
+            self._vector_body(loop, plan, enter, first, partials[copy], None)
         following = b.add(index, I64(step))
         index.add_incoming(following, b.block)
         b.cbranch(b.icmp_signed("<", following, main_stop), body, after)
 
         b.position_at_end(after)
         if self.options.masked_tails:
-            self._masked_rest(loop, plan, preheader, main_stop, stop, partials[0])
+            self._masked_rest(loop, plan, enter, main_stop, stop, partials[0])
             self._fold(plan, partials)
         else:
             self._fold(plan, partials)
-            self._scalar_rest(loop, preheader, main_stop, stop)
+            self._scalar_rest(loop, enter, main_stop, stop)
 
     def _vector_body(
-        self, loop: Loop, plan: VectorPlan, preheader: ir.Block, first: ir.Value,
+        self, loop: Loop, plan: VectorPlan, enter: ir.Block, first: ir.Value,
         partials: dict[int, Accumulator], mask: ir.Value | None,
     ) -> None:  # fmt: skip
-        scope = Scope(self.scope, changes(loop), preheader, plan.lanes, loop.var, mask)
+        scope = Scope(self.scope, changes(loop), enter, False, plan.lanes, loop.var, mask)
         scope.values[loop.var, 1] = first
         scope.accumulators.update(partials)
         with self._inside(scope):
             self.block(loop.body)
 
     def _masked_rest(
-        self, loop: Loop, plan: VectorPlan, preheader: ir.Block, start: ir.Value, stop: ir.Value,
+        self, loop: Loop, plan: VectorPlan, enter: ir.Block, start: ir.Value, stop: ir.Value,
         partials: dict[int, Accumulator],
     ) -> None:  # fmt: skip
         """The last elements, in registers with idle lanes."""
@@ -169,19 +173,19 @@ class KernelEmitter(ValueEmitter):
         left = b.trunc(b.select(b.icmp_signed("<", left, lanes), left, lanes), I32)
         ramp = ramp_constant(I32, range(plan.lanes))
         mask = b.icmp_signed("<", ramp, self.splat(left, plan.lanes))
-        self._vector_body(loop, plan, preheader, index, partials, mask)
+        self._vector_body(loop, plan, enter, index, partials, mask)
         following = b.add(index, lanes)
         index.add_incoming(following, b.block)
         b.cbranch(b.icmp_signed("<", following, stop), body, done)
         b.position_at_end(done)
 
-    def _scalar_rest(self, loop: Loop, preheader: ir.Block, start: ir.Value, stop: ir.Value) -> None:
+    def _scalar_rest(self, loop: Loop, enter: ir.Block, start: ir.Value, stop: ir.Value) -> None:
         """The last elements, one at a time."""
         b, done = self.builder, self.builder.append_basic_block(f"{loop.var.name}.finished")
-        enter = b.append_basic_block(f"{loop.var.name}.single")
-        b.cbranch(b.icmp_signed("<", start, stop), enter, done)
-        b.position_at_end(enter)
-        self._serial_loop(loop, start, stop, preheader)
+        single = b.append_basic_block(f"{loop.var.name}.single")
+        b.cbranch(b.icmp_signed("<", start, stop), single, done)
+        b.position_at_end(single)
+        self._serial_loop(loop, start, stop, enter)
         b.branch(done)
         b.position_at_end(done)
 

@@ -1,8 +1,8 @@
 """Expressions, loads and stores of a kernel as LLVM values, each emitted once at the outermost place it may stand.
 
 Every loop opens a `Scope` that remembers the values emitted in it. An expression goes to the outermost scope in which
-none of its inputs changes; expressions with loads leave a loop only for its guarded preheader, so that nothing
-is read that the kernel would not read anyway. Updates and stores drop the values they make stale.
+none of its inputs changes; expressions with loads leave a loop, but not the test whether it runs at all, so that
+nothing is read that the kernel would not read anyway. Updates and stores drop the values they make stale.
 
 In a vector loop a value exists in up to two forms: for all lanes (`lanes > 1`), and for the first lane
 (`lanes == 1`), from which consecutive addresses are made.
@@ -46,11 +46,15 @@ class Accumulator:
 
 @dataclass(slots=True)
 class Scope:
-    """One nesting level of emitted code. `preheader` precedes the loop that opened it."""
+    """One nesting level of emitted code; `before` is the block at whose end code of the parent scope goes.
+
+    A loop opens two: one that is `guarded`, entered when the loop runs at all, and in it one for its body.
+    """
 
     parent: Scope | None = None
     changes: frozenset[Dependency] = frozenset()
-    preheader: ir.Block | None = None
+    before: ir.Block | None = None
+    guarded: bool = False
     lanes: int = 1
     vector: LoopVar | None = None
     mask: ir.Value | None = None
@@ -99,12 +103,12 @@ class ValueEmitter:
 
     @contextmanager
     def _at(self, home: Scope) -> Iterator[None]:
-        """Emit at the current end of `home`, which is the preheader of the loop entered from it."""
+        """Emit at the current end of `home`, which is just before the scope opened in it."""
         if home is self.scope:
             yield
             return
         child = next(s for s in self.scope.chain() if s.parent is home)
-        with self._at_end_of(child.preheader):
+        with self._at_end_of(child.before):
             yield
 
     @contextmanager
@@ -125,10 +129,9 @@ class ValueEmitter:
         """The outermost scope where an expression with these dependencies may be emitted."""
         scope = self.scope
         while scope.parent is not None and not (scope.changes & deps):
-            parent = scope.parent
-            if ANY_LOAD in deps and scope is not self.scope:
+            if scope.guarded and ANY_LOAD in deps:
                 break
-            scope = parent
+            scope = scope.parent
         return scope
 
     def forget(self, changed: frozenset[Dependency]) -> None:
