@@ -29,6 +29,7 @@ from . import (
     creation,
     formatting,
     indexing,
+    random,
 )
 from .autograd import (
     enable_grad,
@@ -42,17 +43,24 @@ from .compiler import compile
 from .device import device
 from .functions import (
     arithmetic,
+    comparison,
+    diagonals,
+    einsum,
+    gathering,
+    joining,
     linalg,
     memory,
     operators,
     pointwise,
-    rearrange,
     reductions,
+    repeating,
     shape,
+    sorting,
     statistics,
     types,
 )
 from .functions.registry import FUNCTIONS
+from .random import Generator, default_generator
 from .tensor import Size, Tensor
 
 half, float, double, bfloat, int, long, short, cfloat, cdouble = (
@@ -63,10 +71,10 @@ globals().update(FUNCTIONS)
 
 __version__ = "0.1.0"
 __all__ = [
-    "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool", "cdouble", "cfloat",
+    "Generator", "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool", "cdouble", "cfloat",
     "compile", "complex64", "complex128", "config", "conversions", "creation", "device", "double", "dtype",
     "enable_grad", "float", "float16", "float32", "float64", "formatting", "half", "indexing", "inference_mode", "int",
     "int8", "int16", "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "linalg", "long", "memory",
-    "no_grad", "operators", "pointwise", "rearrange", "reductions", "set_grad_enabled", "shape", "short", "types",
+    "no_grad", "operators", "pointwise", "reductions", "set_grad_enabled", "shape", "short", "types",
     "uint8", *sorted(FUNCTIONS),
 ]  # fmt: skip

@@ -84,6 +84,18 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
     return out
 
 
+def copied(op: View, t: Tensor) -> Tensor:
+    """The view `op` of `t` in memory of its own, for functions that PyTorch defines to copy."""
+    mode = local.mode
+    if mode.tracer is not None:
+        return apply(op, t)
+    infer(op, (t.type_,))
+    out = wrap(np.array(op.reference(t._data), order="C"))
+    if mode.grad and t._requires_grad:
+        record(op, (t,), (t._data,), (out,))
+    return out
+
+
 def _share(out: Tensor, t: Tensor, ops: tuple[View, ...], differentiable: bool) -> None:
     tracer = local.mode.tracer
     info = t._view if tracer is None else tracer.view_info(t)
@@ -254,4 +266,16 @@ def _refresh_views(origin: Tensor) -> None:
         v._node, v._index, v._requires_grad = current._node, current._index, current._requires_grad
 
 
-__all__ = ["alias", "check_writable", "copy", "edge", "is_view", "layout", "replace_data", "storage_of", "view", "write"]
+__all__ = [
+    "alias",
+    "check_writable",
+    "copied",
+    "copy",
+    "edge",
+    "is_view",
+    "layout",
+    "replace_data",
+    "storage_of",
+    "view",
+    "write",
+]

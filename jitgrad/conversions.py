@@ -18,8 +18,8 @@ from .aliasing import alias, copy, replace_data
 from .device import as_device
 from .dispatch import apply
 from .errors import located
+from .functions.joining import unbind
 from .functions.registry import public
-from .functions.rearrange import unbind
 from .tensor import Tensor, to_array, wrap
 
 __all__ = ["convert"]
@@ -74,7 +74,9 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
         elif isinstance(arg, bool):
             non_blocking = arg
         elif arg is not None:
-            raise located(ArgumentTypeError(f"to() received an invalid argument of type {type(arg).__name__}"))
+            raise located(
+                ArgumentTypeError(f"to() received an invalid argument of type {type(arg).__name__}")
+            )
     as_device(device)
     if dtype is not None and not isinstance(dtype, DType):
         raise located(ArgumentTypeError(f"to(): dtype must be a jitgrad dtype, not {dtype!r}"))
@@ -138,9 +140,7 @@ def detach(input: Tensor) -> Tensor:
 def _detach_(self: Tensor) -> Tensor:
     """Cut `self` off from its history, in place."""
     if self._view is not None and self._view.origin is not None:
-        raise located(
-            AutogradError("Can't detach views in-place; use detach() instead")
-        )
+        raise located(AutogradError("Can't detach views in-place; use detach() instead"))
     self._node, self._index, self._requires_grad = None, 0, False
     return self
 
@@ -180,7 +180,9 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """
     if self.requires_grad and not force:
         raise located(
-            AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            AutogradError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         )
     return to_array(self).view()
 
@@ -192,7 +194,9 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return array.copy() if copy else array
 
 
-def _array_wrap(self: Tensor, array: np.ndarray[Any, Any], context: Any = None, return_scalar: bool = False) -> Tensor:
+def _array_wrap(
+    self: Tensor, array: np.ndarray[Any, Any], context: Any = None, return_scalar: bool = False
+) -> Tensor:
     return wrap(np.asarray(array))
 
 
@@ -218,7 +222,9 @@ def _to_complex(self: Tensor) -> complex:
 
 def _to_index(self: Tensor) -> int:
     if self.dtype.kind not in ("int", "bool") or self.type_.numel != 1:
-        raise located(ArgumentTypeError("only integer tensors of a single element can be converted to an index"))
+        raise located(
+            ArgumentTypeError("only integer tensors of a single element can be converted to an index")
+        )
     return int(item(self))
 
 
@@ -238,8 +244,7 @@ def _contains(self: Tensor, element: Any) -> bool:
     if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
         raise located(
             DTypeError(
-                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
-                f"{type(element)}."
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
         )
     return bool((self == element).any().item())
@@ -275,7 +280,9 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return out
 
 
-def _rebuild(cls: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, state: Any) -> Tensor:
+def _rebuild(
+    cls: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, state: Any
+) -> Tensor:
     out = wrap(array.view(dtype.np) if array.dtype != dtype.np else array, cls)
     out._requires_grad = requires_grad
     out.__dict__.update(state)
@@ -290,13 +297,13 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 
 @public(function=False)
-def __dlpack__(self: Tensor, **options: Any) -> Any:  # noqa: N807 (a protocol's name)
+def __dlpack__(self: Tensor, **options: Any) -> Any:
     """The DLPack capsule of the memory, shared."""
     return numpy(self).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
 
 
 @public(function=False)
-def __dlpack_device__(self: Tensor) -> tuple[int, int]:  # noqa: N807 (a protocol's name)
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
     """The DLPack device: the CPU."""
     return (1, 0)
 

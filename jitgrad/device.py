@@ -17,7 +17,7 @@ class _DeviceType(type):
         return isinstance(instance, Device)
 
 
-class device(metaclass=_DeviceType):  # noqa: N801 (PyTorch's name)
+class device(metaclass=_DeviceType):
     """`device("cpu")`, `device("cpu:0")` or `device(other)`; an error for devices that are not there.
 
     >>> import jitgrad as jg

@@ -49,7 +49,11 @@ class _Plan:
     def views(self) -> tuple[View, ...]:
         """The view ops of the basic part."""
         ops: list[View] = []
-        if self.starts != [0] * len(self.source) or tuple(self.sizes) != self.source or self.steps != [1] * len(self.steps):
+        if (
+            self.starts != [0] * len(self.source)
+            or tuple(self.sizes) != self.source
+            or self.steps != [1] * len(self.steps)
+        ):
             ops.append(Slice(tuple(self.starts), tuple(self.sizes), tuple(self.steps)))
         if self.shape != self.sizes:
             ops.append(Reshape(tuple(self.shape)))
@@ -103,11 +107,17 @@ def _index_tensor(item: Any) -> Tensor:
         if array.size == 0 and array.dtype.kind == "f":
             array = array.astype(np.int64)
         if array.dtype not in dtypes.FROM_NUMPY:
-            raise located(DimError(f"tensors used as indices must be long, int, byte or bool tensors, not {array.dtype}"))
+            raise located(
+                DimError(
+                    f"tensors used as indices must be long, int, byte or bool tensors, not {array.dtype}"
+                )
+            )
         item = constant(array)
     if item.dtype not in _INDEX_DTYPES and item.dtype not in (dtypes.bool_, dtypes.uint8):
         raise located(
-            DimError(f"tensors used as indices must be long, int, byte or bool tensors, not {item.dtype.name}")
+            DimError(
+                f"tensors used as indices must be long, int, byte or bool tensors, not {item.dtype.name}"
+            )
         )
     return item  # type: ignore[no-any-return]
 
@@ -162,7 +172,9 @@ def _plan(shape: Sequence[int], index: Any) -> _Plan:
     if missing < 0:
         if len(shape) == 0 and len(items) == 1 and isinstance(items[0], int):
             raise located(
-                DimError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number")
+                DimError(
+                    "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
+                )
             )
         raise located(DimError(f"too many indices for tensor of dimension {len(shape)}"))
     plan = _Plan(shape)
@@ -239,7 +251,9 @@ def _coordinates(plan: _Plan) -> dict[int, Tensor]:
         except ValueError:
             listed = ", ".join(str(list(i.shape)) for i in found.values())
             raise located(
-                DimError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}")
+                DimError(
+                    f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
+                )
             ) from None
         found = {a: i if i.shape == shape else apply(BroadcastTo(shape), i) for a, i in found.items()}
     return found
@@ -290,7 +304,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
 
 
 def _is_single(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, complex, np.generic)) or (isinstance(value, Tensor) and value.ndim == 0)
+    return isinstance(value, (bool, int, float, complex, np.generic)) or (
+        isinstance(value, Tensor) and value.ndim == 0
+    )
 
 
 def _masked(target: Tensor, axis: int, mask: Tensor, value: Any) -> Tensor:

@@ -12,7 +12,6 @@ from jitgrad.ir.errors import ArgumentError, DimError, DTypeError, ShapeError, o
 from jitgrad.ir.ops.arithmetic import Mul
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.indexing import Gather, IndexAdd, IndexPut, IndexSelect, Scatter, ScatterAdd, TakeNd
-from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Reshape
 
 from ..aliasing import view
@@ -157,7 +156,9 @@ def _places(input: Tensor, axis: int, index: Tensor, source: Tensor, name: str) 
     source = _rows(source)
     if list(source.shape) != shape:
         raise located(
-            ShapeError(f"{name}(): source has shape {list(source.shape)}, but the indexed places have {shape}")
+            ShapeError(
+                f"{name}(): source has shape {list(source.shape)}, but the indexed places have {shape}"
+            )
         )
     return source
 
@@ -344,14 +345,3 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row each."""
     return nonzero(input)  # type: ignore[no-any-return]
-
-
-@public()
-def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
-    """How many elements are not zero, in all or along `dim`.
-
-    >>> import jitgrad as jg
-    >>> jg.count_nonzero(jg.tensor([0, 3, 4]))
-    tensor(2)
-    """
-    return apply(Convert(dtypes.bool_), input).sum(dim)  # type: ignore[attr-defined, no-any-return]

@@ -214,7 +214,9 @@ def _matrix_transpose(input: Tensor) -> Tensor:
     """The last two axes exchanged."""
     if input.ndim < 2:
         raise located(
-            ShapeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+            ShapeError(
+                f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."
+            )
         )
     return transpose(input, -2, -1)
 
@@ -224,7 +226,9 @@ def adjoint(input: Tensor) -> Tensor:
     """The conjugate of the matrix transpose."""
     if input.ndim < 2:
         raise located(
-            ShapeError(f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+            ShapeError(
+                f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."
+            )
         )
     out = transpose(input, -2, -1)
     return apply(Conj(), out) if input.dtype.is_complex else out
@@ -233,7 +237,9 @@ def adjoint(input: Tensor) -> Tensor:
 def _hermitian(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix."""
     if input.ndim not in (0, 2):
-        raise located(ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor."))
+        raise located(
+            ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.")
+        )
     return adjoint(input) if input.ndim == 2 else input
 
 
@@ -246,7 +252,10 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     jitgrad.Size([3, 4, 2])
     """
     ndim = input.ndim
-    origins, targets = normalize_dims(source, ndim, "source"), normalize_dims(destination, ndim, "destination")
+    origins, targets = (
+        normalize_dims(source, ndim, "source"),
+        normalize_dims(destination, ndim, "destination"),
+    )
     if len(origins) != len(targets):
         raise located(
             ShapeError(
@@ -286,7 +295,9 @@ def expand(input: Tensor, *args: Any, size: Sequence[int] | None = None, implici
         have = input.shape[axis - extra] if axis >= extra else None
         if n < 0 and (have is None or n != -1):
             raise located(
-                ShapeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {axis}")
+                ShapeError(
+                    f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {axis}"
+                )
             )
         if have is not None and have not in (1, n) and n != -1:
             raise located(

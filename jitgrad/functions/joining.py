@@ -64,7 +64,9 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     size, at = input.shape[axis], int(index)
     if not -size <= at < size:
         raise located(
-            DimError(f"select(): index {at} out of range for tensor of size {list(input.shape)} at dimension {axis}")
+            DimError(
+                f"select(): index {at} out of range for tensor of size {list(input.shape)} at dimension {axis}"
+            )
         )
     part = stretch(input, axis, at % size, 1)
     return view(Reshape((*input.shape[:axis], *input.shape[axis + 1 :])), part)
@@ -143,14 +145,18 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def _tensors(tensors: Any, name: str) -> tuple[Tensor, ...]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
         raise located(
-            ArgumentTypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
+            ArgumentTypeError(
+                f"{name}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}"
+            )
         )
     if not tensors:
         raise located(ArgumentError(f"{name}(): expected a non-empty list of Tensors"))
     for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise located(
-                ArgumentTypeError(f"{name}(): element {i} of the tensors is not a Tensor but {type(t).__name__}")
+                ArgumentTypeError(
+                    f"{name}(): element {i} of the tensors is not a Tensor but {type(t).__name__}"
+                )
             )
     return tuple(tensors)
 
@@ -210,3 +216,117 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             )
     new = Reshape((*shape[:axis], 1, *shape[axis:]))
     return apply(Concat(axis), *[view(new, t) for t in given])
+
+
+def _at_least(input: Any, ndim: int) -> Any:
+    """A tensor with at least `ndim` dims, as the `atleast_nd` functions make it; sequences one by one."""
+    if isinstance(input, (tuple, list)):
+        return tuple([_at_least(t, ndim) for t in input])
+    shape = tuple(input.shape)
+    if len(shape) >= ndim:
+        return input
+    if ndim == 3:
+        shape = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}[len(shape)]
+    else:
+        shape = (1,) * (ndim - len(shape)) + shape
+    return view(Reshape(shape), input)
+
+
+@public(method=False)
+def atleast_1d(*tensors: Any) -> Any:
+    """0-d tensors as vectors; others as they are."""
+    return _at_least(tensors[0] if len(tensors) == 1 else tensors, 1)
+
+
+@public(method=False)
+def atleast_2d(*tensors: Any) -> Any:
+    """Tensors of fewer than two dims with new ones in front."""
+    return _at_least(tensors[0] if len(tensors) == 1 else tensors, 2)
+
+
+@public(method=False)
+def atleast_3d(*tensors: Any) -> Any:
+    """Tensors of fewer than three dims with new ones: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
+    return _at_least(tensors[0] if len(tensors) == 1 else tensors, 3)
+
+
+@public(method=False)
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors side by side: along dim 1, vectors along dim 0.
+
+    >>> import jitgrad as jg
+    >>> jg.hstack([jg.tensor([1, 2]), jg.tensor([3])])
+    tensor([1, 2, 3])
+    """
+    given = _at_least(_tensors(tensors, "hstack"), 1)
+    return cat(given, 0 if given[0].ndim == 1 else 1)
+
+
+@public("vstack", "row_stack", method=False)
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors on top of each other: along dim 0, vectors as rows."""
+    return cat(_at_least(_tensors(tensors, "vstack"), 2), 0)
+
+
+@public(method=False)
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors behind each other: along dim 2, with new dims where there are fewer."""
+    return cat(_at_least(_tensors(tensors, "dstack"), 3), 2)
+
+
+@public(method=False)
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors side by side, vectors as columns."""
+    given = _tensors(tensors, "column_stack")
+    return hstack([view(Reshape((t.type_.numel, 1)), t) if t.ndim <= 1 else t for t in given])
+
+
+@public()
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of stretches along `dim`: so many of nearly equal length, or cut at the given places.
+
+    >>> import jitgrad as jg
+    >>> jg.tensor_split(jg.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    axis = normalize_dim(dim, input.ndim)
+    if input.ndim == 0:
+        raise located(
+            ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        )
+    size = input.shape[axis]
+    if isinstance(indices_or_sections, (tuple, list)):
+        cuts = [slice(int(i)).indices(size)[1] for i in indices_or_sections]
+    else:
+        count = int(indices_or_sections)
+        if count <= 0:
+            raise located(ShapeError(f"number of sections must be larger than 0, got {count}"))
+        cuts = [size // count * i + min(i, size % count) for i in range(1, count)]
+    bounds = [0, *cuts, size]
+    return tuple(
+        [
+            stretch(input, axis, a if b > a else 0, max(b - a, 0))
+            for a, b in zip(bounds, bounds[1:], strict=False)
+        ]
+    )
+
+
+@public()
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along dim 1, of vectors along dim 0."""
+    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+
+
+@public()
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along dim 0."""
+    return tensor_split(input, indices_or_sections, 0)
+
+
+@public()
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along dim 2."""
+    return tensor_split(input, indices_or_sections, 2)
+
+
+public("split_with_sizes", function=False)(split)
