@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes, scalar
 from ..builder import Builder
 from ..dtypes import DType
-from ..op import Cotangents, Pointwise, Values, op
+from ..op import Array, Cotangents, Pointwise, Values, op
 from ..scalar import Expr
 from .comparison import Eq, Lt
 from .complex import Real, conj
@@ -214,9 +214,13 @@ class Abs(Pointwise):
         return (b(Mul(), g, b(Sign(), x)),)
 
 
+def _sign(x: Array) -> Array:
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype) if x.dtype.kind != "c" else np.sign(x)
+
+
 @op
 class Sign(Pointwise):
-    """The sign, elementwise: -1, 0 or 1 (NaN of NaN); of a complex number `x / |x|`, and 0 of 0.
+    """The sign, elementwise: -1, 0 or 1 (0 of NaN); of a complex number `x / |x|`, and 0 of 0.
 
     >>> import jitgrad as jg
     >>> jg.sign(jg.tensor([3.0, 0.0, -2.0]))
@@ -226,13 +230,13 @@ class Sign(Pointwise):
     name = "sign"
     public = ("sign", "sgn")
     accepts = ("int", "float", "complex")
-    ufunc = np.sign
+    ufunc = _sign
 
     def scalar(self, *xs: Expr) -> Expr:
-        """By comparing with zero; zeros and NaN stay as they are."""
+        """By comparing with zero."""
         (x,) = xs
-        positive = scalar.where(x > 0, scalar.const(1, x.dtype), x)
-        return scalar.where(x < 0, scalar.const(-1, x.dtype), positive) if x.dtype.is_signed else positive
+        positive = scalar.convert(x > 0, x.dtype)
+        return scalar.where(x < 0, -1, positive) if x.dtype.is_signed else positive
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

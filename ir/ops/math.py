@@ -15,6 +15,7 @@ from ..op import Array, Cotangents, Pointwise, Values, op
 from ..scalar import Expr, Fn
 from ..types import TensorType
 from .arithmetic import Abs, Add, Div, Mul, Neg, Reciprocal, Sub
+from .broadcast import accumulator_dtype
 from .comparison import Eq, Ge, Gt
 from .complex import Real, conj
 from .creation import full_like, zeros_like
@@ -35,8 +36,13 @@ class SmoothPointwise(Pointwise):
     fn: ClassVar[Fn]
 
     def scalar(self, *xs: Expr) -> Expr:
-        """The scalar function of that name."""
-        return scalar.apply(self.fn, *xs)
+        """`formula`, in float32 for the half types."""
+        (x,) = xs
+        return scalar.convert(self.formula(scalar.convert(x, accumulator_dtype(x.dtype))), x.dtype)
+
+    def formula(self, x: Expr) -> Expr:
+        """The function of a float32 or float64 element: by default the scalar function `fn`."""
+        return scalar.apply(self.fn, x)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """The derivative at operand `x`, where the result is `y`."""
@@ -88,9 +94,9 @@ class Exp2(SmoothPointwise):
     public = ("exp2",)
     ufunc = np.exp2
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def formula(self, x: Expr) -> Expr:
         """A power, which is exact for whole numbers."""
-        return scalar.apply(Fn.POW, scalar.const(2.0, xs[0].dtype), xs[0])
+        return scalar.apply(Fn.POW, scalar.const(2.0, x.dtype), x)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """y ln 2."""
@@ -197,10 +203,10 @@ class Log10(SmoothPointwise):
     public = ("log10",)
     ufunc = np.log10
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def formula(self, x: Expr) -> Expr:
         """The natural logarithm times log10(e), the latter in twice the precision."""
-        y = scalar.log(xs[0])
-        low = _LOG10_E_LOW.get(y.dtype, 0.0)
+        y = scalar.log(x)
+        low = _LOG10_E_LOW[y.dtype]
         product = y * _LOG10_E
         # an infinite logarithm times a low part would be NaN where the signs differ
         return scalar.where(scalar.absolute(y) < math.inf, scalar.fma(y, _LOG10_E, y * low), product)
@@ -251,9 +257,9 @@ class Rsqrt(SmoothPointwise):
     public = ("rsqrt",)
     ufunc = _rsqrt
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def formula(self, x: Expr) -> Expr:
         """One over the root."""
-        return 1.0 / scalar.sqrt(xs[0])
+        return 1.0 / scalar.sqrt(x)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """-y³ / 2."""
@@ -296,9 +302,9 @@ class Sigmoid(SmoothPointwise):
     public = ("sigmoid",)
     ufunc = _sigmoid
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def formula(self, x: Expr) -> Expr:
         """As written; an infinite exponential gives 0."""
-        return 1.0 / (1.0 + scalar.exp(-xs[0]))
+        return 1.0 / (1.0 + scalar.exp(-x))
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """y (1 - y)."""

@@ -16,6 +16,7 @@ from ..errors import DivisionByZeroError
 from ..op import Array, Cotangents, Pointwise, Values, op
 from ..scalar import Expr, Fn
 from .arithmetic import Div, Mul, Neg
+from .broadcast import accumulator_dtype
 from .creation import zeros_like
 
 __all__ = ["Ceil", "Floor", "FloorDivide", "Fmod", "Remainder", "Round", "Trunc"]
@@ -121,6 +122,22 @@ class _Division(Pointwise):
     arity = 2
     accepts = ("int", "float")
 
+    def scalar(self, *xs: Expr) -> Expr:
+        """By the rule for floats, in float32 for the half types, or that for integers."""
+        x, y = xs
+        if y.dtype.is_floating_point:
+            wide = accumulator_dtype(y.dtype)
+            return scalar.convert(self.of_floats(*(scalar.convert(v, wide) for v in xs)), y.dtype)
+        return scalar.where(y.eq(0), 0, self.of_integers(x, y))
+
+    def of_floats(self, x: Expr, y: Expr) -> Expr:
+        """The result for float32 or float64 elements."""
+        raise NotImplementedError
+
+    def of_integers(self, x: Expr, y: Expr) -> Expr:
+        """The result for integers, whatever it is where `y` is 0; there it must not trap."""
+        raise NotImplementedError
+
 
 def _safe_divisor(y: Expr) -> Expr:
     """1 in place of the divisors at which machines trap: 0, and -1 (for the lowest integer)."""
@@ -152,20 +169,8 @@ class FloorDivide(_Division):
     public = ("floor_divide",)
     ufunc = _checked("floor_divide", np.floor_divide)
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def of_floats(self, x: Expr, y: Expr) -> Expr:
         """By way of the remainder, so that the quotient's rounding can't cross a whole number."""
-        x, y = xs
-        if y.dtype.is_floating_point:
-            return self._of_floats(x, y)
-        divisor = _safe_divisor(y)
-        quotient = x / divisor
-        if not y.dtype.is_signed:
-            return scalar.where(y.eq(0), 0, quotient)
-        floored = scalar.where(_signs_differ(_remainder(x, divisor), divisor), quotient - 1, quotient)
-        return scalar.where(y.eq(0), 0, scalar.where(y.eq(-1), -x, floored))
-
-    @staticmethod
-    def _of_floats(x: Expr, y: Expr) -> Expr:
         remainder = _remainder(x, y)
         quotient = (x - remainder) / y
         quotient = scalar.where(_signs_differ(remainder, y), quotient - 1.0, quotient)
@@ -174,6 +179,15 @@ class FloorDivide(_Division):
         plain = x / y
         zero = scalar.apply(Fn.COPYSIGN, scalar.const(0.0, x.dtype), plain)
         return scalar.where(y.eq(0.0), plain, scalar.where(quotient.eq(0.0), zero, floored))
+
+    def of_integers(self, x: Expr, y: Expr) -> Expr:
+        """The quotient towards zero, less one where that rounded up."""
+        divisor = _safe_divisor(y)
+        quotient = x / divisor
+        if not y.dtype.is_signed:
+            return quotient
+        floored = scalar.where(_signs_differ(_remainder(x, divisor), divisor), quotient - 1, quotient)
+        return scalar.where(y.eq(-1), -x, floored)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -200,21 +214,20 @@ class Remainder(_Division):
     public = ("remainder",)
     ufunc = _checked("remainder", np.remainder)
 
-    def scalar(self, *xs: Expr) -> Expr:
-        """The C remainder, moved to the divisor's side."""
-        x, y = xs
-        if not y.dtype.is_floating_point:
-            divisor = _safe_divisor(y)
-            remainder = _remainder(x, divisor)
-            if not y.dtype.is_signed:
-                return scalar.where(y.eq(0), 0, remainder)
-            moved = scalar.where(_signs_differ(remainder, divisor), remainder + divisor, remainder)
-            return scalar.where(y.eq(0), 0, moved)
+    def of_floats(self, x: Expr, y: Expr) -> Expr:
+        """The C remainder, moved to the divisor's side; zeros take the divisor's sign."""
         remainder = _remainder(x, y)
         moved = scalar.where(_signs_differ(remainder, y), remainder + y, remainder)
-        return scalar.where(
-            remainder.eq(0.0), scalar.apply(Fn.COPYSIGN, scalar.const(0.0, x.dtype), y), moved
-        )
+        zero = scalar.apply(Fn.COPYSIGN, scalar.const(0.0, x.dtype), y)
+        return scalar.where(remainder.eq(0.0), zero, moved)
+
+    def of_integers(self, x: Expr, y: Expr) -> Expr:
+        """The C remainder, moved to the divisor's side."""
+        divisor = _safe_divisor(y)
+        remainder = _remainder(x, divisor)
+        if not y.dtype.is_signed:
+            return remainder
+        return scalar.where(_signs_differ(remainder, divisor), remainder + divisor, remainder)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -241,12 +254,13 @@ class Fmod(_Division):
     public = ("fmod",)
     ufunc = _checked("fmod", np.fmod)
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def of_floats(self, x: Expr, y: Expr) -> Expr:
         """The C remainder."""
-        x, y = xs
-        if y.dtype.is_floating_point:
-            return _remainder(x, y)
-        return scalar.where(y.eq(0), 0, _remainder(x, _safe_divisor(y)))
+        return _remainder(x, y)
+
+    def of_integers(self, x: Expr, y: Expr) -> Expr:
+        """The C remainder."""
+        return _remainder(x, _safe_divisor(y))
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

@@ -177,7 +177,8 @@ class Atan2(Pointwise):
         y, x = operands
         square = b(Add(), b(Mul(), x, x), b(Mul(), y, y))
         at_origin = b(Eq(), square, zeros_like(b, square))
-        share = b(Div(), g, b(Where(), at_origin, full_like(b, square, 1.0), square))
+        safe = b(Where(), at_origin, full_like(b, square, 1.0), square)
+        share = b(Where(), at_origin, zeros_like(b, square), b(Div(), g, safe))
         gy = b(Mul(), share, x) if needs[0] else None
         gx = b(Neg(), b(Mul(), share, y)) if needs[1] else None
         return gy, gx
@@ -248,9 +249,8 @@ class Asinh(SmoothPointwise):
     public = ("asinh", "arcsinh")
     ufunc = np.arcsinh
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def formula(self, x: Expr) -> Expr:
         """log1p(a + a² / (1 + √(1 + a²))) of a = |x|, with the sign of x (fdlibm's formula)."""
-        (x,) = xs
         a = scalar.absolute(x)
         small = _log1p(a + a * a / (1.0 + scalar.sqrt(1.0 + a * a)))
         return scalar.apply(Fn.COPYSIGN, scalar.where(_is_large(a), _log_of_twice(a), small), x)
@@ -273,9 +273,8 @@ class Acosh(SmoothPointwise):
     public = ("acosh", "arccosh")
     ufunc = np.arccosh
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def formula(self, x: Expr) -> Expr:
         """log1p(t + √(2t + t²)) of t = x - 1 (fdlibm's formula)."""
-        (x,) = xs
         t = x - 1.0
         small = _log1p(t + scalar.sqrt(2.0 * t + t * t))
         return scalar.where(x < 1.0, math.nan, scalar.where(_is_large(x), _log_of_twice(x), small))
@@ -299,9 +298,8 @@ class Atanh(SmoothPointwise):
     public = ("atanh", "arctanh")
     ufunc = np.arctanh
 
-    def scalar(self, *xs: Expr) -> Expr:
+    def formula(self, x: Expr) -> Expr:
         """log1p(2a / (1 - a)) / 2 of a = |x|, with the sign of x (fdlibm's formula)."""
-        (x,) = xs
         a = scalar.absolute(x)
         return scalar.apply(Fn.COPYSIGN, 0.5 * _log1p((a + a) / (1.0 - a)), x)
 
