@@ -1,7 +1,7 @@
 """Making tensors: from Python and NumPy data, filled ones, ranges.
 
-Every function takes `dtype`, `device` ("cpu") and `requires_grad`, as in PyTorch. While a function is traced, filled
-tensors and ranges become ops of the graph, and data becomes constants.
+Every function takes `dtype`, `device` ("cpu") and `requires_grad`, as in PyTorch. While a function is traced,
+filled tensors and ranges become ops of the graph, and data becomes constants.
 """
 
 from __future__ import annotations
@@ -31,6 +31,13 @@ from .functions.registry import public, write_out
 from .mode import local
 from .promotion import Number, default_complex, number_dtype
 from .tensor import Tensor, to_array, wrap
+
+_PYTHON_DTYPES = {
+    float: dtypes.float64,
+    int: dtypes.int64,
+    bool: dtypes.bool_,
+    complex: dtypes.complex128,
+}
 
 
 def check_dtype(dtype: Any, otherwise: DType) -> DType:
@@ -381,8 +388,8 @@ def arange(
 
 @public(method=False)
 def linspace(
-    start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype: DType | None = None, device: Any = None,
-    requires_grad: bool = False, out: Tensor | None = None,
+    start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype: DType | None = None,
+    device: Any = None, requires_grad: bool = False, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """`steps` numbers evenly spaced from `start` to `end`, both included.
 

@@ -1,4 +1,4 @@
-"""Arithmetic with arguments or rules of its own: sums with `alpha`, divisions with rounding, powers, clamping."""
+"""Arithmetic with arguments or rules of its own: sums with `alpha`, rounded quotients, powers, clamping."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def square(input: Tensor) -> Tensor:
 def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """`input` limited to the range from `min` to `max`, elementwise; either may be left out. NaN stays.
 
-    The gradient passes where the input is in the range, its ends included. Where `min > max` the result is `max`.
+    The gradient passes where the input is in the range, ends included. Where `min > max` the result is `max`.
 
     >>> import jitgrad as jg
     >>> jg.clamp(jg.tensor([-1.0, 0.5, 2.0]), 0, 1)
@@ -247,7 +247,7 @@ def clamp_max(input: Tensor, max: Operand) -> Tensor:
 
 @public(inplace=True, out=True)
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """The nearest number with `decimals` digits behind the point, halves to the even one. Its gradient is zero.
+    """The nearest number with `decimals` digits behind the point, halves to the even one; its gradient is 0.
 
     >>> import jitgrad as jg
     >>> jg.round(jg.tensor([0.5, 1.5, 2.4]))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from jitgrad.ir.errors import ShapeError, operand_lines
+import math
+from collections.abc import Sequence
+
+from jitgrad.ir.errors import ArgumentTypeError, DTypeError, ShapeError, operand_lines
+from jitgrad.ir.ops.arithmetic import Add, Mul
+from jitgrad.ir.ops.broadcast import Sum
+from jitgrad.ir.ops.complex import Conj
 from jitgrad.ir.ops.linalg import MatMul
-from jitgrad.ir.ops.shape import Reshape
+from jitgrad.ir.ops.shape import Permute, Reshape
 
 from ..dispatch import apply
 from ..errors import located
+from ..promotion import Number
 from ..tensor import Tensor
-from .pointwise import check_tensor, expand
+from .dims import normalize_dims
+from .pointwise import broadcast_shape, check_tensor, expand, pointwise
 from .registry import public
 
 
@@ -48,19 +56,12 @@ def _batched(a: Tensor, b: Tensor) -> Tensor:
     """At least one operand has leading axes; those of a matrix product with one matrix are rows."""
     rows = tuple(a.shape)
     if b.ndim == 2 and rows[-1] == b.shape[0]:
-        flat = apply(MatMul(), _reshape(a, (_count(rows[:-1]), rows[-1])), b)
+        flat = apply(MatMul(), _reshape(a, (math.prod(rows[:-1]), rows[-1])), b)
         return _reshape(flat, (*rows[:-1], b.shape[1]))
     rank = max(a.ndim, b.ndim)
     a, b = (_reshape(t, (1,) * (rank - t.ndim) + tuple(t.shape)) for t in (a, b))
     batch = _batch_shape(a, b)
     return apply(MatMul(), expand(a, (*batch, *a.shape[-2:])), expand(b, (*batch, *b.shape[-2:])))
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    total = 1
-    for n in shape:
-        total *= n
-    return total
 
 
 def _batch_shape(a: Tensor, b: Tensor) -> tuple[int, ...]:
@@ -82,3 +83,183 @@ def _matmul_operator(self: Tensor, other: object) -> object:
 
 
 Tensor.__matmul__ = _matmul_operator  # type: ignore[attr-defined]
+
+
+def _check_rank(name: str, x: Tensor, rank: int) -> Tensor:
+    if check_tensor(x, name).ndim != rank:
+        kind = {1: "a vector", 2: "a matrix", 3: "a batch of matrices"}[rank]
+        raise located(ShapeError(f"{name}: {kind} is needed{operand_lines([x.type_])}"))
+    return x
+
+
+@public(out=True)
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices.
+
+    >>> import jitgrad as jg
+    >>> jg.mm(jg.tensor([[1.0, 2.0]]), jg.tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
+    return apply(MatMul(), _check_rank("mm", input, 2), _check_rank("mm", mat2, 2))
+
+
+@public(out=True)
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The products of as many pairs of matrices: `[b, m, k] x [b, k, n]`.
+
+    >>> import jitgrad as jg
+    >>> jg.bmm(jg.ones(2, 1, 3), jg.ones(2, 3, 1)).shape
+    jitgrad.Size([2, 1, 1])
+    """
+    return apply(MatMul(), _check_rank("bmm", input, 3), _check_rank("bmm", mat2, 3))
+
+
+@public(out=True)
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """The product of a matrix and a vector.
+
+    >>> import jitgrad as jg
+    >>> jg.mv(jg.tensor([[1.0, 2.0]]), jg.tensor([3.0, 4.0]))
+    tensor([11.])
+    """
+    return matmul(_check_rank("mv", input, 2), _check_rank("mv", vec, 1))
+
+
+@public(out=True)
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """The sum of the products of two vectors' elements, of which there are equally many.
+
+    >>> import jitgrad as jg
+    >>> jg.dot(jg.tensor([1.0, 2.0]), jg.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+    return matmul(_check_rank("dot", input, 1), _check_rank("dot", tensor, 1))
+
+
+@public(out=True)
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """`dot`, with the first vector conjugated."""
+    if check_tensor(input, "vdot").dtype.is_complex:
+        input = apply(Conj(), input)
+    return dot(input, other)
+
+
+@public("outer", "ger", out=True)
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """The matrix of the products of each element of one vector with each of another.
+
+    >>> import jitgrad as jg
+    >>> jg.outer(jg.tensor([1.0, 2.0]), jg.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    x, y = _check_rank("outer", input, 1), _check_rank("outer", vec2, 1)
+    return pointwise(Mul(), _reshape(x, (x.shape[0], 1)), _reshape(y, (1, y.shape[0])))
+
+
+@public(out=True)
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """The sums of products over the last axis of both."""
+    if input.ndim == 0 or other.ndim == 0:
+        return pointwise(Mul(), input, other)
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def _sum_with_product(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
+    """`beta * input + alpha * product`; with `beta` 0, NaN in `input` has no effect."""
+    if not product.dtype.is_differentiable and any(isinstance(x, float) for x in (beta, alpha)):
+        raise located(
+            DTypeError(
+                f"{name}: For integral input tensors, beta and alpha must not be floating point numbers."
+            )
+        )
+    if alpha != 1:
+        product = pointwise(Mul(), product, alpha)
+    shape = product._data.shape
+    if broadcast_shape(name, [input, product]) != shape:
+        raise located(
+            ShapeError(
+                f"{name}: the sum does not have the product's shape{operand_lines([input.type_, product.type_])}"
+            )
+        )
+    if beta == 0:
+        return product
+    return pointwise(Add(), input if beta == 1 else pointwise(Mul(), input, beta), product)
+
+
+@public(inplace=True, out=True)
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * (mat1 @ mat2)`, with `input` broadcast.
+
+    >>> import jitgrad as jg
+    >>> jg.addmm(jg.ones(1), jg.tensor([[1.0, 2.0]]), jg.tensor([[3.0], [4.0]]))
+    tensor([[12.]])
+    """
+    return _sum_with_product("addmm", input, mm(mat1, mat2), beta, alpha)
+
+
+@public(inplace=True, out=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * (mat @ vec)`."""
+    return _sum_with_product("addmv", input, mv(mat, vec), beta, alpha)
+
+
+@public(inplace=True, out=True)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * outer(vec1, vec2)`."""
+    return _sum_with_product("addr", input, outer(vec1, vec2), beta, alpha)
+
+
+@public(inplace=True, out=True)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * (batch1 @ batch2)`, for batches of matrices."""
+    return _sum_with_product("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+
+
+@public(inplace=True, out=True)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha *` the sum of the products of pairs of matrices."""
+    return _sum_with_product("addbmm", input, apply(Sum((0,), False), bmm(batch1, batch2)), beta, alpha)
+
+
+@public(method=False)
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> Tensor:
+    """Products summed over `dims`: as many last axes of `a` and first ones of `b`, or two lists of axes.
+
+    >>> import jitgrad as jg
+    >>> jg.tensordot(jg.ones(2, 3, 4), jg.ones(3, 4, 5)).shape
+    jitgrad.Size([2, 5])
+    """
+    left, right = _contracted_axes(a, b, dims)
+    if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
+        raise located(
+            ShapeError(
+                f"tensordot: contracted axes {left} and {right} differ{operand_lines([a.type_, b.type_])}"
+            )
+        )
+    kept_a = tuple(i for i in range(a.ndim) if i not in left)
+    kept_b = tuple(i for i in range(b.ndim) if i not in right)
+    inside = math.prod(a.shape[i] for i in left)
+    rows, columns = [a.shape[i] for i in kept_a], [b.shape[i] for i in kept_b]
+    x = _reshape(_permute(a, (*kept_a, *left)), (math.prod(rows), inside))
+    y = _reshape(_permute(b, (*right, *kept_b)), (inside, math.prod(columns)))
+    return _reshape(apply(MatMul(), x, y), (*rows, *columns))
+
+
+def _permute(t: Tensor, perm: tuple[int, ...]) -> Tensor:
+    return t if perm == tuple(range(t.ndim)) else apply(Permute(perm), t)
+
+
+def _contracted_axes(
+    a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise located(ShapeError(f"tensordot: {dims} dims do not fit{operand_lines([a.type_, b.type_])}"))
+        return tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
+    if len(dims) != 2:
+        raise located(ArgumentTypeError("tensordot: dims must be a number or two lists of axes"))
+    left, right = normalize_dims(dims[0], a.ndim), normalize_dims(dims[1], b.ndim)
+    if len(left) != len(right):
+        raise located(ShapeError("tensordot: both dimension lists should have same length"))
+    return left, right

@@ -1,7 +1,7 @@
 """Elementwise functions: promote the operands, broadcast them, apply the op.
 
-`pointwise` does that for any op. Functions, methods and in-place methods of ops that declare `public` names are
-generated here; those with arguments of their own are written in `arithmetic` and `comparison`.
+`pointwise` does that for any op. Functions, methods and in-place methods of ops that declare `public` names
+are generated here; those with arguments of their own are written in `arithmetic` and `comparison`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def is_operand(x: Any) -> bool:
 
 
 def broadcast_shape(name: str, tensors: Sequence[Tensor]) -> Shape:
-    """The common shape of tensors, aligned at their last axes; raises if two lengths differ and neither is 1."""
+    """The common shape of tensors, aligned at their last axes; an error if lengths differ and neither is 1."""
     shapes = {t._data.shape for t in tensors}
     if len(shapes) == 1:
         return shapes.pop()
@@ -129,6 +129,10 @@ def check_tensor(x: Any, name: str) -> Tensor:
     return x
 
 
+def _is_fast(cls: type[Pointwise]) -> bool:
+    return cls.fast and isinstance(cls.ufunc, np.ufunc)
+
+
 def _unary(cls: type[Pointwise]) -> Callable[..., Any]:
     op = cls()
     fast = (
@@ -161,7 +165,7 @@ def _binary(cls: type[Pointwise]) -> Callable[..., Any]:
 
 def _general(cls: type[Pointwise]) -> Callable[..., Any]:
     """An op with fields, or of three operands: operands first, then fields by position or name."""
-    fields = [f for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    fields = list(dataclasses.fields(cls))  # type: ignore[arg-type]
     kinds = inspect.Parameter
     names = ("input", "other", "third")[: cls.arity]
     parameters = [kinds(n, kinds.POSITIONAL_OR_KEYWORD) for n in names]

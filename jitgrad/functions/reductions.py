@@ -1,4 +1,4 @@
-"""Reductions: sums, products, extremes and where they are, tests of all elements, running sums and products."""
+"""Reductions: sums, products, extremes and where they are, tests of all elements, running sums."""
 
 from __future__ import annotations
 

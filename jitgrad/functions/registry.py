@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 def public(
     *names: str, function: bool = True, method: bool = True, inplace: bool = False, out: bool = False
 ) -> Callable[[F], F]:
-    """Decorator: publish the function under `names` (its own name if none); with `out`, it may write there."""
+    """Decorator: publish the function under `names` (its own name if none), with an `out` argument."""
 
     def register(f: F) -> F:
         published = with_out(f) if out else f

@@ -103,7 +103,7 @@ def var(
     input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """The variance over `dim`, or of all: squared distances from the mean, over their number less `correction` (1).
+    """The variance over `dim`, or of all: squared distances from the mean, over their number less `correction`.
 
     >>> import jitgrad as jg
     >>> jg.var(jg.tensor([1.0, 2.0, 3.0]))
@@ -170,9 +170,7 @@ def norm(
     x = convert(x, dtype or x.dtype)
     if not x.dtype.is_differentiable:
         raise located(
-            DTypeError(
-                f"norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}; convert it first"
-            )
+            DTypeError(f"norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
         )
     return _norm(x, float(p), reduced_axes(dim, x.ndim), keepdim)
 

@@ -1,0 +1,171 @@
+"""Choosing and comparing: `where`, masked filling, closeness and equality of whole tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.errors import ArgumentTypeError, DTypeError
+from jitgrad.ir.ops.arithmetic import Abs, Add, Mul, Sub
+from jitgrad.ir.ops.comparison import Eq, IsFinite, IsNan, Le
+from jitgrad.ir.ops.logical import LogicalAnd, LogicalOr
+from jitgrad.ir.ops.reduction import All
+from jitgrad.ir.ops.select import Where
+
+from ..dispatch import apply
+from ..errors import located
+from ..promotion import Number, float_dtype, result_dtype
+from ..tensor import Tensor, to_array
+from .pointwise import Operand, broadcast, broadcast_shape, check_tensor, convert, expand, filled, operand
+from .registry import public
+
+
+@public()
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """`input` where `condition` holds, else `other`, all broadcast; with `condition` alone, where it holds.
+
+    The branch not taken has no effect on the gradient, whatever its value.
+
+    >>> import jitgrad as jg
+    >>> jg.where(jg.tensor([True, False]), jg.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+    mask = _condition("where", condition)
+    if input is None and other is None:
+        return mask.nonzero(as_tuple=True)  # type: ignore[attr-defined]
+    x, y = operand(input, "where", 2), operand(other, "where", 3)
+    return _choose("where", mask, x, y)
+
+
+def _condition(name: str, condition: Any) -> Tensor:
+    if not isinstance(condition, Tensor):
+        raise located(
+            ArgumentTypeError(f"{name}: the condition must be a Tensor, not {type(condition).__name__}")
+        )
+    if condition.dtype is dtypes.uint8:
+        return convert(condition, dtypes.bool_)
+    if condition.dtype.kind != "bool":
+        raise located(
+            DTypeError(f"{name} expected condition to be a boolean tensor, but got {condition.dtype.name}")
+        )
+    return condition
+
+
+def _choose(name: str, mask: Tensor, x: Operand, y: Operand) -> Tensor:
+    dtype = result_dtype(x, y)
+    shape = broadcast_shape(name, [t for t in (mask, x, y) if isinstance(t, Tensor)])
+    a, b = (expand(t, shape) for t in broadcast(name, dtype, x, y))
+    return apply(Where(), expand(mask, shape), a, b)
+
+
+@public(inplace=True)
+def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    """`input` with `value` (a number or a 0-d tensor) where `mask` holds; `mask` is broadcast.
+
+    >>> import jitgrad as jg
+    >>> jg.masked_fill(jg.tensor([1.0, 2.0]), jg.tensor([True, False]), 0.0)
+    tensor([0., 2.])
+    """
+    x = check_tensor(input, "masked_fill")
+    where_filled = _condition("masked_fill", mask)
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise located(
+                ArgumentTypeError(
+                    f"masked_fill only supports a 0-dimensional value tensor, but got {value.ndim} dimension(s)"
+                )
+            )
+        value = convert(value, x.dtype)
+    elif not x.dtype.is_complex and isinstance(value, complex):
+        raise located(DTypeError(f"masked_fill: value {value} does not fit {x.dtype.name}"))
+    else:
+        value = filled((), x.dtype, value)
+    return _choose("masked_fill", where_filled, value, x)
+
+
+def _close(name: str, input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Tensor:
+    x, y = check_tensor(input, name), check_tensor(other, name)
+    if x.dtype is not y.dtype:
+        raise located(DTypeError(f"{name}: {x.dtype.name} did not match {y.dtype.name}"))
+    a, b = broadcast(name, x.dtype, x, y)
+    close = apply(Eq(), a, b)
+    if equal_nan and x.dtype.is_differentiable:
+        close = apply(LogicalOr(), close, apply(LogicalAnd(), apply(IsNan(), a), apply(IsNan(), b)))
+    if rtol == 0 and atol == 0:
+        return close
+    wide = float_dtype(x.dtype)
+    a, b = convert(a, wide), convert(b, wide)
+    distance, size = apply(Abs(), apply(Sub(), a, b)), apply(Abs(), b)
+    shape, real = size._data.shape, size.dtype
+    allowed = apply(Add(), filled(shape, real, atol), apply(Mul(), filled(shape, real, rtol), size))
+    within = apply(LogicalAnd(), apply(IsFinite(), distance), apply(Le(), distance, allowed))
+    return apply(LogicalOr(), close, within)
+
+
+@public()
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Where `|input - other| <= atol + rtol * |other|`, elementwise.
+
+    >>> import jitgrad as jg
+    >>> jg.isclose(jg.tensor([1.0, 2.0]), jg.tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+    return _close("isclose", input, other, rtol, atol, equal_nan)
+
+
+@public()
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close, as a Python bool; see `isclose`.
+
+    >>> import jitgrad as jg
+    >>> jg.allclose(jg.tensor([1.0]), jg.tensor([1.0 + 1e-7]))
+    True
+    """
+    close = _close("allclose", input, other, rtol, atol, equal_nan)
+    return bool(to_array(apply(All(tuple(range(close.ndim)), False), close)))
+
+
+@public()
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and elements, as a Python bool.
+
+    >>> import jitgrad as jg
+    >>> jg.equal(jg.tensor([1, 2]), jg.tensor([1, 2]))
+    True
+    """
+    x, y = check_tensor(input, "equal"), check_tensor(other, "equal")
+    if x.shape != y.shape:
+        return False
+    same = apply(Eq(), *broadcast("equal", result_dtype(x, y), x, y))
+    return bool(to_array(apply(All(tuple(range(same.ndim)), False), same)))
+
+
+@public(inplace=True, out=True)
+def nan_to_num(
+    input: Tensor, nan: Number | None = 0.0, posinf: Number | None = None, neginf: Number | None = None
+) -> Tensor:
+    """`input` with NaN replaced by `nan`, infinities by `posinf` and `neginf` (the largest finite numbers).
+
+    >>> import jitgrad as jg
+    >>> jg.nan_to_num(jg.tensor([float("nan"), 1.0]))
+    tensor([0., 1.])
+    """
+    x = check_tensor(input, "nan_to_num")
+    if not x.dtype.is_floating_point:
+        return convert(x, x.dtype)
+    limits = ml_dtypes.finfo(x.dtype.np)
+    shape, dtype = x._data.shape, x.dtype
+    for value, replacement in (
+        (math.inf, float(limits.max) if posinf is None else posinf),
+        (-math.inf, float(limits.min) if neginf is None else neginf),
+    ):
+        at = apply(Eq(), x, filled(shape, dtype, value))
+        x = apply(Where(), at, filled(shape, dtype, replacement), x)
+    return apply(Where(), apply(IsNan(), x), filled(shape, dtype, nan or 0.0), x)
