@@ -90,11 +90,11 @@ def _special(op, dtype, torch, ulps):
 
 def where_samples() -> Iterator[Sample]:
     """A choice between values of each dtype."""
-    import_free = _torch("where")
+    torch = _torch("where")
     for dtype in dtypes.ALL:
         for shape in SHAPES:
             arrays = (integers(shape, dtypes.bool_), numbers(shape, dtype, 1), numbers(shape, dtype, 2))
-            yield Sample(Where(), arrays, import_free, smooth=True)
+            yield Sample(Where(), arrays, torch, smooth=True)
 
 
 def convert_samples() -> Iterator[Sample]:
@@ -117,3 +117,6 @@ def _torch(name):
         return getattr(torch, name)(*operands)
 
     return call
+
+
+TABLE = {"where": where_samples, "convert": convert_samples}

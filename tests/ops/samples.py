@@ -4,21 +4,31 @@ An op without samples fails the suite. Pointwise ops get theirs from their decla
 """
 
 from collections.abc import Callable, Iterable
+from types import ModuleType
 
-from ops import creation_samples, pointwise_samples, random_samples, reduction_samples
+from ops import (
+    creation_samples,
+    indexing_samples,
+    pointwise_samples,
+    random_samples,
+    reduction_samples,
+    shape_samples,
+)
 from ops.sampling import Sample
 
 from jitgrad.ir.op import Pointwise
 from jitgrad.ir.ops import REGISTRY
 
-Builder = Callable[[], Iterable[Sample]]
-
-TABLE: dict[str, Builder] = {
-    "where": pointwise_samples.where_samples,
-    "convert": pointwise_samples.convert_samples,
-    **creation_samples.TABLE,
-    **reduction_samples.TABLE,
-    **random_samples.TABLE,
+MODULES: tuple[ModuleType, ...] = (
+    pointwise_samples,
+    creation_samples,
+    reduction_samples,
+    random_samples,
+    shape_samples,
+    indexing_samples,
+)
+TABLE: dict[str, Callable[[], Iterable[Sample]]] = {
+    k: v for module in MODULES for k, v in module.TABLE.items()
 }
 
 
@@ -28,6 +38,3 @@ def samples_of(name: str) -> list[Sample]:
         return list(TABLE[name]())
     cls = REGISTRY[name]
     return list(pointwise_samples.pointwise_samples(cls())) if issubclass(cls, Pointwise) else []
-
-
-ALL = [(name, sample) for name in REGISTRY for sample in samples_of(name)]
