@@ -92,12 +92,12 @@ def test_a_small_graph():
         b.input(TensorType((32, 64), dtypes.float32), "x"),
         b.input(TensorType((64, 10), dtypes.float32), "w"),
     )
-    b.location, b.scope = TextLocation("model.py:41 in forward"), ("MLP", "head")
+    b.location, b.scope = TextLocation("model.py:41"), ("MLP", "head")
     y = b(MatMul(), x, w)
     b.location, b.scope = None, ()
     assert round_trip(b.build([b(Neg(), y)])) == (
         "graph f(%x: f32[32,64], %w: f32[64,10]) -> (f32[32,10]) {\n"
-        '  %2 = matmul(%x, %w) : f32[32,10]                     at "model.py:41 in forward" in "MLP", "head"\n'
+        '  %2 = matmul(%x, %w) : f32[32,10]                     at "model.py:41" in "MLP", "head"\n'
         "  %3 = neg(%2) : f32[32,10]\n"
         "  return %3\n"
         "}"

@@ -23,11 +23,15 @@ from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.op import Op, Pointwise, Reduction
 from jitgrad.ir.ops import REGISTRY
-from jitgrad.ir.ops.broadcast import BroadcastTo
+from jitgrad.ir.ops.arithmetic import Abs, Add, Div, Maximum, Mul, Neg, Sub
+from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
 from jitgrad.ir.ops.creation import Constant, Full, Iota, Literal
-from jitgrad.ir.ops.indexing import IndexSelect
+from jitgrad.ir.ops.indexing import Gather, IndexSelect
 from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.logical import LogicalAnd, LogicalNot
+from jitgrad.ir.ops.random import RandomUniform
 from jitgrad.ir.ops.rounding import FloorDivide, Fmod, Remainder
+from jitgrad.ir.ops.scan import LinearScan
 from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.ops.slicing import Concat, Diagonal, Pad, Slice
@@ -37,6 +41,7 @@ from jitgrad.ir.types import TensorType
 MAX_ELEMENTS = 300
 REAL = (dtypes.float32, dtypes.float64, dtypes.int64, dtypes.int32, dtypes.bool_)
 ALL = (*REAL, dtypes.uint8, dtypes.int8, dtypes.float16, dtypes.bfloat16, dtypes.complex64)
+ARITHMETIC = (Add, Sub, Mul, Div, Neg, Abs, Maximum, LogicalAnd, LogicalNot)  # more often than the others
 DIVISIONS = (FloorDivide, Fmod, Remainder)  # raise when integers are divided by zero
 AWKWARD = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.75, float("inf"), float("-inf"), float("nan"))
 NUMBERS = (0, -0.0, 1, -1, 2, 0.5, float("inf"), float("-inf"), float("nan"))
@@ -46,25 +51,48 @@ def _takes_any(cls: type[Op]) -> bool:
     return True
 
 
+def _open_fields(cls: type[Op]) -> set[str]:
+    """The fields without a default value."""
+    return {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+
+
 @functools.cache
 def simple_pointwise() -> tuple[type[Pointwise], ...]:
-    """The pointwise ops without fields, whose operands are all of one type."""
+    """The pointwise ops that can be made without arguments, and whose operands are all of one type."""
     found = (c for c in REGISTRY.values() if issubclass(c, Pointwise) and not issubclass(c, Where))
-    return tuple(c for c in found if not dataclasses.fields(c))
+    return tuple(c for c in found if not _open_fields(c))
 
 
 @functools.cache
-def reductions() -> tuple[type[Reduction], ...]:
-    """The reductions that have axes and `keepdim` and nothing else."""
-    found = (c for c in REGISTRY.values() if issubclass(c, Reduction))
-    return tuple(c for c in found if {f.name for f in dataclasses.fields(c)} == {"axes", "keepdim"})
+def reductions() -> tuple[type[Op], ...]:
+    """The reductions, composites included, that need axes and nothing else."""
+    return tuple(
+        c
+        for c in REGISTRY.values()
+        if "keepdim" in {f.name for f in dataclasses.fields(c)} and _open_fields(c) == {"axes"}
+    )
+
+
+@functools.cache
+def along_axis() -> tuple[type[Op], ...]:
+    """The ops of one operand that need an axis and nothing else: softmax, scans."""
+    found = (c for c in REGISTRY.values() if _open_fields(c) == {"axis"} and not issubclass(c, LinearScan))
+    return tuple(filter(_takes_one, found))
+
+
+def _takes_one(cls: type[Op]) -> bool:
+    try:
+        cls(axis=0).infer(TensorType((2,), dtypes.float32))
+    except ValueError:  # of unpacking the operands
+        return False
+    return True
 
 
 @st.composite
 def graphs(
     draw: Callable,
     *,
-    max_nodes: int = 10,
+    max_nodes: int = 14,
     max_inputs: int = 3,
     dtypes: tuple = ALL,
     allow: Callable[[type[Op]], bool] = _takes_any,
@@ -91,18 +119,26 @@ class _Growth:
         self.b = Builder()
         self.values = []
         self.random = np.random.default_rng(draw(st.integers(0, 2**16)))
-        self.pointwise = tuple(filter(allow, simple_pointwise()))
-        self.reductions = tuple(filter(allow, reductions()))
+        self.favourite = TensorType(self.shape(), self.pick(types))  # so that values fit each other
+        self.pointwise = self.shuffled(filter(allow, (*simple_pointwise(), *4 * ARITHMETIC)))
+        self.reductions = self.shuffled(filter(allow, (*reductions(), Sum)))
+        self.along_axis = self.shuffled(filter(allow, along_axis()))
         steps = [
-            (5, Pointwise, self.apply_pointwise), (1, Where, self.where), (1, Convert, self.convert),
+            (14, Pointwise, self.apply_pointwise), (2, Where, self.where), (1, Convert, self.convert),
             (2, Reduction, self.reduce), (1, Reshape, self.reshape), (1, Permute, self.permute),
             (1, Flip, self.flip), (2, Slice, self.slice), (1, BroadcastTo, self.broadcast),
             (1, Diagonal, self.diagonal), (1, Concat, self.concat), (1, Pad, self.pad),
             (1, MatMul, self.matmul), (1, WriteView, self.write), (1, IndexSelect, self.index_select),
+            (1, Op, self.along_an_axis), (1, Gather, self.gather), (1, RandomUniform, self.draw_uniform),
             (2, Full, self.constant),
         ]  # fmt: skip
-        always = (Pointwise, Reduction, Full)
-        self.steps = [s for n, cls, s in steps if cls in always or allow(cls) for _ in range(n)]
+        always = (Pointwise, Reduction, Op, Full)
+        self.steps = self.shuffled(s for n, cls, s in steps if cls in always or allow(cls) for _ in range(n))
+
+    def shuffled(self, items):
+        """In a random order, because Hypothesis has a liking for the first and the last."""
+        items = list(items)
+        return [items[i] for i in self.random.permutation(len(items))]
 
     def integer(self, low, high):
         return self.draw(st.integers(low, high))
@@ -114,8 +150,12 @@ class _Growth:
         lengths = (2, 3, 1, 4, 5, 3, 2, 1, 0) if self.integer(0, 9) == 9 else (2, 3, 1, 4)
         return tuple(self.pick(lengths) for _ in range(self.pick((2, 1, 3, 0, 2)) if ndim is None else ndim))
 
+    def type(self):
+        """The graph's favourite type, or any."""
+        return self.favourite if self.integer(0, 3) else TensorType(self.shape(), self.pick(self.types))
+
     def input(self, type=None):
-        type = type or TensorType(self.shape(), self.pick(self.types))
+        type = type or self.type()
         value = self.b.input(type, f"x{len(self.b.inputs)}" if self.integer(0, 1) else "")
         self.values.append(value)
         return value
@@ -183,6 +223,14 @@ class _Growth:
         cls, x = self.pick(self.reductions), self.any()
         axes = tuple(a for a in range(x.ndim) if self.integer(0, 1))
         return self.emit(cls(axes=axes, keepdim=bool(self.integer(0, 1))), x)
+
+    def along_an_axis(self):
+        x = self.any(1)
+        return (
+            self.emit(self.pick(self.along_axis)(axis=self.integer(0, x.ndim - 1)), x)
+            if self.along_axis
+            else None
+        )
 
     def reshape(self):
         x = self.any()
@@ -256,11 +304,25 @@ class _Growth:
     def index_select(self):
         x = self.any(1)
         axis = self.integer(0, x.ndim - 1)
-        index = self.random.integers(0, max(1, x.shape[axis]), self.integer(0, 3), dtype=np.int64)
+        count = self.integer(0, 3) if x.shape[axis] else 0
+        index = self.random.integers(0, max(1, x.shape[axis]), count, dtype=np.int64)
         return self.emit(IndexSelect(axis), x, self.b(Constant(Literal(index))))
 
+    def gather(self):
+        x = self.any(1)
+        axis = self.integer(0, x.ndim - 1)
+        shape = tuple(self.integer(0, n) for n in x.shape)
+        index = self.random.integers(0, max(1, x.shape[axis]), shape, dtype=np.int64)
+        return self.emit(Gather(axis), x, self.b(Constant(Literal(index))))
+
+    def draw_uniform(self):
+        seed, offset = (self.like(TensorType((), dtypes.int64)) for _ in range(2))
+        return self.emit(
+            RandomUniform(self.shape(), self.pick((dtypes.float32, dtypes.float64))), seed, offset
+        )
+
     def constant(self):
-        type = TensorType(self.shape(), self.pick(self.types))
+        type = self.type()
         which = self.integer(0, 3)
         if which == 0:
             return self.emit(Constant(Literal(self.array(type))))
