@@ -50,6 +50,8 @@ def run_elements(op: Pointwise | IndexMap, arrays, result: TensorType):
     index = tuple(scalar.arg(axis, dtypes.int64) for axis in range(len(result.shape)))
     expr = op.element(index, [Operand(i, t) for i, t in enumerate(types)])
     assert expr.dtype is result.dtype
+    if result.numel == 0:
+        return np.empty(result.shape, result.dtype.np)
     return np.broadcast_to(evaluate(expr), result.shape)
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from ops import (
+    activation_samples,
     creation_samples,
     indexing_samples,
+    nn_samples,
     pointwise_samples,
     random_samples,
     reduction_samples,
@@ -26,6 +28,8 @@ MODULES: tuple[ModuleType, ...] = (
     random_samples,
     shape_samples,
     indexing_samples,
+    activation_samples,
+    nn_samples,
 )
 TABLE: dict[str, Callable[[], Iterable[Sample]]] = {
     k: v for module in MODULES for k, v in module.TABLE.items()
