@@ -39,7 +39,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .compiler import compile
+from .compiler import assert_no_compile, compile
 from .device import device
 from .functions import (
     arithmetic,

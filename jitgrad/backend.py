@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.ir.graph import Graph
 
 Observer = Callable[[str, Any], None]
+
+
+@dataclass
+class CompileCounters:
+    """What this process has compiled so far."""
+
+    graphs: int = 0
+    kernels: int = 0
+
+
+counters = CompileCounters()
 
 
 def compile_graph(
@@ -16,4 +28,7 @@ def compile_graph(
     """The executable of a graph: called with arrays, gives fresh arrays (see `jitgrad.codegen.compile_graph`)."""
     from jitgrad.codegen import compile_graph as compile_
 
-    return compile_(graph, name=name, aliases=dict(aliases or {}), observer=observer)
+    executable = compile_(graph, name=name, aliases=dict(aliases or {}), observer=observer)
+    counters.graphs += 1
+    counters.kernels += executable.stats.kernels_compiled
+    return executable

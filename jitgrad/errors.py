@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from jitgrad.ir.errors import CompileError as CompileError
 from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.location import user_location
 

@@ -110,20 +110,20 @@ class FunctionNode(TapeNode):
 class Function:
     """Base of custom functions: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
 
-        >>> import jitgrad as jg
-        >>> class Square(jg.autograd.Function):
-        ...     @staticmethod
-        ...     def forward(ctx, x):
-        ...         ctx.save_for_backward(x)
-        ...         return x * x
-        ...     @staticmethod
-        ...     def backward(ctx, g):
-        ...         (x,) = ctx.saved_tensors
-        ...         return 2 * x * g
-        >>> x = jg.tensor(3.0, requires_grad=True)
-        >>> Square.apply(x).backward()
-        >>> x.grad
-        tensor(6.)
+    >>> import jitgrad as jg
+    >>> class Square(jg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> x = jg.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
     """
 
     @staticmethod

@@ -11,8 +11,8 @@ from typing import Any
 
 from jitgrad.ir.errors import ArgumentError, AutogradError
 
-from ..aliasing import alias
 from .. import pytree
+from ..aliasing import alias
 from ..functions.registry import FUNCTIONS
 from ..mode import local
 from ..tensor import Tensor
@@ -37,19 +37,23 @@ def _differentiable(x: Tensor) -> Tensor:
     return alias(x).requires_grad_()
 
 
-def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """A function giving `f`'s 0-d result and its gradient with respect to the arguments `argnums`.
 
-        >>> import jitgrad as jg
-        >>> jg.autograd.functional.value_and_grad(lambda x: (x * x).sum())(jg.tensor([1.0, 2.0]))
-        (tensor(5.), tensor([2., 4.]))
+    >>> import jitgrad as jg
+    >>> jg.autograd.functional.value_and_grad(lambda x: (x * x).sum())(jg.tensor([1.0, 2.0]))
+    (tensor(5.), tensor([2., 4.]))
     """
     single = isinstance(argnums, int)
     nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     @functools.wraps(f)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        create = local.mode.grad and any(isinstance(x, Tensor) and x._requires_grad for x in pytree.flatten(args)[0])
+        create = local.mode.grad and any(
+            isinstance(x, Tensor) and x._requires_grad for x in pytree.flatten(args)[0]
+        )
         call = list(args)
         fresh = []
         with enable_grad():
@@ -61,7 +65,9 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
             if not isinstance(value, Tensor) or value.type_.numel != 1:
                 raise AutogradError("value_and_grad: the function must return a tensor of one element")
             flat = [t for _, ts in fresh for t in ts]
-            grads = iter(api.grad(value, flat, create_graph=create, allow_unused=True, materialize_grads=True))
+            grads = iter(
+                api.grad(value, flat, create_graph=create, allow_unused=True, materialize_grads=True)
+            )
         trees = [pytree.unflatten(s, [next(grads) for _ in ts]) for s, ts in fresh]
         value = value if create else alias(value)
         result = trees[0] if single else tuple(trees)
@@ -70,12 +76,14 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
     return transformed
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The gradient of a function with a 0-d result.
 
-        >>> import jitgrad as jg
-        >>> jg.autograd.functional.grad(lambda x: x ** 3)(jg.tensor(2.0))
-        tensor(12.)
+    >>> import jitgrad as jg
+    >>> jg.autograd.functional.grad(lambda x: x ** 3)(jg.tensor(2.0))
+    tensor(12.)
     """
     both = value_and_grad(f, argnums, has_aux)
 
@@ -95,8 +103,12 @@ def vjp(f: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = 
         out = f(*call)
         outs = list(out) if isinstance(out, tuple) else [out]
         seeds = None if v is None else list(v) if isinstance(v, tuple) else [v]
-        grads = api.grad(outs, fresh, seeds, create_graph=create_graph, allow_unused=True, materialize_grads=True)
-    result = out if create_graph else pytree.map_leaves(lambda t: alias(t) if isinstance(t, Tensor) else t, out)
+        grads = api.grad(
+            outs, fresh, seeds, create_graph=create_graph, allow_unused=True, materialize_grads=True
+        )
+    result = (
+        out if create_graph else pytree.map_leaves(lambda t: alias(t) if isinstance(t, Tensor) else t, out)
+    )
     return result, grads[0] if single else grads
 
 
@@ -118,17 +130,19 @@ def jvp(f: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = 
             )  # fmt: skip
         else:
             products = tuple(o.new_zeros(o.shape) for o in outs)  # type: ignore[attr-defined]
-    result = out if create_graph else pytree.map_leaves(lambda t: alias(t) if isinstance(t, Tensor) else t, out)
+    result = (
+        out if create_graph else pytree.map_leaves(lambda t: alias(t) if isinstance(t, Tensor) else t, out)
+    )
     return result, products if isinstance(out, tuple) else products[0]
 
 
 def jacobian(f: Callable[..., Any], inputs: Any, create_graph: bool = False) -> Any:
     """The Jacobian, of shape `out.shape + in.shape` (nested tuples for several results or inputs).
 
-        >>> import jitgrad as jg
-        >>> jg.autograd.functional.jacobian(lambda x: x * x, jg.tensor([1.0, 2.0]))
-        tensor([[2., 0.],
-                [0., 4.]])
+    >>> import jitgrad as jg
+    >>> jg.autograd.functional.jacobian(lambda x: x * x, jg.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
     args, single = _arguments(inputs)
     with enable_grad():
@@ -149,16 +163,19 @@ def _jacobian_of(out: Tensor, inputs: Sequence[Tensor], create: bool) -> tuple[T
         )
         for column, g in zip(columns, grads, strict=True):
             column.append(g)
-    return tuple(FUNCTIONS["stack"](c).reshape(tuple(out.shape) + tuple(x.shape)) for c, x in zip(columns, inputs, strict=True))
+    return tuple(
+        FUNCTIONS["stack"](c).reshape(tuple(out.shape) + tuple(x.shape))
+        for c, x in zip(columns, inputs, strict=True)
+    )
 
 
 def hessian(f: Callable[..., Any], inputs: Any, create_graph: bool = False) -> Any:
     """The matrix of second derivatives of a function with a 0-d result.
 
-        >>> import jitgrad as jg
-        >>> jg.autograd.functional.hessian(lambda x: (x ** 3).sum(), jg.tensor([1.0, 2.0]))
-        tensor([[ 6.,  0.],
-                [ 0., 12.]])
+    >>> import jitgrad as jg
+    >>> jg.autograd.functional.hessian(lambda x: (x ** 3).sum(), jg.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
     """
 
     def gradient(*args: Any) -> Any:

@@ -18,10 +18,10 @@ import numpy as np
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import CompileError
 
+from .. import pytree
 from ..dump import observer_for
 from ..mode import local
 from ..tensor import Tensor, rebinding
-from .. import pytree
 from .explain import Explanation, Miss, describe_miss
 from .fingerprint import fingerprint
 from .materialise import run_segment
@@ -79,7 +79,9 @@ class CompiledFunction:
         for x in leaves:
             if isinstance(x, Tensor):
                 data = x._data
-                parts.append((data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, _first(leaves, x)))
+                parts.append(
+                    (data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, _first(leaves, x))
+                )
             else:
                 parts.append(fingerprint(x))
         if _overlap(leaves):

@@ -16,20 +16,20 @@ import numpy as np
 
 from jitgrad.ir.autodiff import free_values, pullback
 from jitgrad.ir.builder import Builder
+from jitgrad.ir.call import Call
 from jitgrad.ir.graph import Graph, Value
 from jitgrad.ir.op import View
-from jitgrad.ir.call import Call
 from jitgrad.ir.ops.arithmetic import Neg
 from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.types import TensorType
 
+from .. import pytree
 from ..aliasing import alias, storage_of, view
+from ..backend import Observer, compile_graph
 from ..dispatch import edge
 from ..mode import local
 from ..tape import Storage, TapeNode, residual_mask
 from ..tensor import Tensor, wrap
-from .. import pytree
-from ..backend import Observer, compile_graph
 from .materialise import tape_nodes
 from .sources import Source
 from .tracer import Tracer
@@ -77,12 +77,16 @@ class Escapes(Exception):
     """A trace whose tensors outlive it in ways a replay cannot repeat."""
 
 
-def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None, trace_ms: float) -> Specialisation:
+def specialise(
+    tracer: Tracer, result: Any, name: str, observer: Observer | None, trace_ms: float
+) -> Specialisation:
     """Compile what `tracer` captured. `result` is what the function returned."""
     leaves, structure = pytree.flatten(result)
     recipes = _Recipes(tracer)
     outputs = tuple([recipes.of(x) if isinstance(x, Tensor) else ("python", x) for x in leaves])
-    grads = tuple([(_grad_source(tracer, t), None if g is None else recipes.of(g)) for t, g in tracer.grads.values()])
+    grads = tuple(
+        [(_grad_source(tracer, t), None if g is None else recipes.of(g)) for t, g in tracer.grads.values()]
+    )
     written = [s for s in tracer.outside.values() if s.written and s.slot is not None]
     writes = [(recipes.output(s.value), s.slot, s.tensor._data.flags.c_contiguous) for s in written]
     call = _call_plan(tracer, recipes)
@@ -218,7 +222,12 @@ def replay(spec: Specialisation, leaves: Sequence[Any]) -> Any:
 
 
 def _make(
-    spec: Specialisation, recipe: Recipe, leaves: Sequence[Any], outs: Sequence[Any], node: Any, made: dict[int, Tensor]
+    spec: Specialisation,
+    recipe: Recipe,
+    leaves: Sequence[Any],
+    outs: Sequence[Any],
+    node: Any,
+    made: dict[int, Tensor],
 ) -> Tensor:
     found = made.get(id(recipe))
     if found is not None:
@@ -243,7 +252,9 @@ def _make(
     return t
 
 
-def _tape_node(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], outs: Sequence[Any]) -> TapeNode | None:
+def _tape_node(
+    spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], outs: Sequence[Any]
+) -> TapeNode | None:
     call = spec.call
     assert call is not None
     tensors = [s.tensor(leaves) if hasattr(s, "tensor") else None for s in spec.sources]

@@ -51,7 +51,11 @@ def test_a_structure_seen_again_runs_compiled_with_equal_results():
         x = jg.tensor(np.linspace(-2, 2, 64, dtype="f4"), requires_grad=True)
         ((x * 3 + 1).tanh() * x).sum().backward()
         grads.append(x.grad.numpy())
-    assert (stats.interpreted, stats.compiled, stats.replayed) == (before[0] + 1, before[1] + 1, before[2] + 3)
+    assert (stats.interpreted, stats.compiled, stats.replayed) == (
+        before[0] + 1,
+        before[1] + 1,
+        before[2] + 3,
+    )
     for g in grads[1:]:
         np.testing.assert_allclose(g, grads[0], rtol=2e-6, atol=1e-6)  # a few roundings of float32
 
@@ -71,7 +75,10 @@ def test_scalars_that_change_do_not_make_new_structures():
         x = leaf(1.0, -2.0)
         (x * (k + 0.5)).tanh().sum().backward()
         np.testing.assert_allclose(
-            x.grad.numpy(), (k + 0.5) * (1 - np.tanh((k + 0.5) * np.array([1.0, -2.0])) ** 2), rtol=1e-5, atol=1e-6
+            x.grad.numpy(),
+            (k + 0.5) * (1 - np.tanh((k + 0.5) * np.array([1.0, -2.0])) ** 2),
+            rtol=1e-5,
+            atol=1e-6,
         )
     assert jg.autograd.backward_stats.structures <= structures + 1
 
