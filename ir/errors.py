@@ -74,9 +74,7 @@ class InternalError(JitgradError, RuntimeError):
     """A bug in jitgrad itself."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(
-            f"{message}\n  This is a bug in jitgrad: please report it with the program that shows it."
-        )
+        super().__init__(f"{message}\n  This is a bug in jitgrad: please report it with the program that shows it.")
 
 
 def operand_lines(types: Sequence[object]) -> str:

@@ -154,8 +154,9 @@ class Pointwise(Op):
     """Each result element is a scalar expression of the operands' elements; all shapes are equal.
 
     `ufunc` is a NumPy function with the same meaning (it may broadcast); `accepts` names the dtype kinds.
-    `fast` says that `ufunc` alone, called on float32, float64 or integer arrays of one accepted dtype, gives
-    the right values and dtype (broadcasting as it goes), so that small eager tensors may call it directly.
+    `fast` says that `ufunc` alone, called on float32 or float64 arrays (the second operand may be a Python
+    number), gives the right values and dtype, broadcasting as it goes, so that small eager tensors may call it
+    directly; ops of two operands on integer arrays too.
 
     How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it
     where `inplace`. `promotes` is the rule for operands: "common" (their common dtype), "float" (the same,

@@ -354,7 +354,7 @@ class Erfc(SmoothPointwise):
 
 
 def _power(x: Array, y: Array) -> Array:
-    if y.dtype.kind not in "iu":
+    if x.dtype.kind not in "iu":
         return np.power(x, y)
     negative = y < 0
     parity = np.where(y & 1, x, x * x)  # of x in (-1, 1): x to any power that is as odd
@@ -397,11 +397,7 @@ class Pow(Pointwise):
         (g,) = cotangents
         assert g is not None
         gx = b(Mul(), g, conj(b, self._base_slope(b, operands[0], operands[1]))) if needs[0] else None
-        gy = (
-            b(Mul(), g, conj(b, self._power_slope(b, operands[0], operands[1], results[0])))
-            if needs[1]
-            else None
-        )
+        gy = b(Mul(), g, conj(b, self._power_slope(b, operands[0], operands[1], results[0]))) if needs[1] else None
         return gx, gy
 
     def _base_slope(self, b: Builder, x: Value, y: Value) -> Value:

@@ -22,20 +22,16 @@ from .creation import zeros_like
 __all__ = ["Ceil", "Floor", "FloorDivide", "Fmod", "Remainder", "Round", "Trunc"]
 
 
-def _of_floats(ufunc: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """`ufunc` where the operand is not an integer already."""
-
-    def rounded(x: Array) -> Array:
-        return x.copy() if x.dtype.kind in "iu" else ufunc(x)
-
-    return rounded
-
-
 class _Rounding(Pointwise):
     """Floats to whole numbers of the same type; integers stay. The gradient is zero."""
 
     accepts = ("int", "float")
     fn: ClassVar[Fn]
+
+    def reference(self, *operands: Array) -> Array:
+        """`ufunc` of floats; integers stay."""
+        (x,) = operands
+        return x.copy() if x.dtype.kind in "iu" else super().reference(x)
 
     def scalar(self, *xs: Expr) -> Expr:
         """The scalar function of that name."""
@@ -62,7 +58,7 @@ class Floor(_Rounding):
 
     name = "floor"
     public = ("floor",)
-    ufunc = _of_floats(np.floor)
+    ufunc = np.floor
     fn = Fn.FLOOR
 
 
@@ -77,7 +73,7 @@ class Ceil(_Rounding):
 
     name = "ceil"
     public = ("ceil",)
-    ufunc = _of_floats(np.ceil)
+    ufunc = np.ceil
     fn = Fn.CEIL
 
 
@@ -92,7 +88,7 @@ class Trunc(_Rounding):
 
     name = "trunc"
     public = ("trunc", "fix")
-    ufunc = _of_floats(np.trunc)
+    ufunc = np.trunc
     fn = Fn.TRUNC
 
 
@@ -101,7 +97,7 @@ class Round(_Rounding):
     """The nearest whole number, halves to the even one, elementwise. Its gradient is zero."""
 
     name = "round"
-    ufunc = _of_floats(np.rint)
+    ufunc = np.rint
     fn = Fn.ROUND
 
 
@@ -109,7 +105,7 @@ def _checked(name: str, ufunc: Callable[[Array, Array], Array]) -> Callable[[Arr
     """`ufunc` that refuses an integer divisor of zero."""
 
     def divide(x: Array, y: Array) -> Array:
-        if y.dtype.kind in "iu" and not y.all():
+        if x.dtype.kind in "iu" and not np.all(y):
             raise DivisionByZeroError(f"{name}: an integer is divided by zero")
         return ufunc(x, y)
 

@@ -35,9 +35,7 @@ class _Scan(Op):
             if t.dtype is not first.dtype:
                 raise DTypeError(f"{self.name}: operand dtypes differ{operand_lines(operands)}")
         if not 0 <= self.axis < first.ndim:
-            raise ShapeError(
-                f"{self.name}: axis {self.axis} is not among {first.ndim} axes{operand_lines(operands)}"
-            )
+            raise ShapeError(f"{self.name}: axis {self.axis} is not among {first.ndim} axes{operand_lines(operands)}")
         if first.dtype.kind == "bool":
             raise DTypeError(f"{self.name}: not defined for bool{operand_lines(operands)}")
         return (first,)

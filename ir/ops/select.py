@@ -48,9 +48,7 @@ class Where(Pointwise):
         """A bool, and two operands of equal dtype."""
         condition, x, y = operands
         if condition.dtype.kind != "bool":
-            raise DTypeError(
-                f"where: the condition is {condition.dtype.name}, not bool{operand_lines(operands)}"
-            )
+            raise DTypeError(f"where: the condition is {condition.dtype.name}, not bool{operand_lines(operands)}")
         if x.dtype is not y.dtype:
             raise DTypeError(f"where: the branches' dtypes differ{operand_lines(operands)}")
 
@@ -148,15 +146,13 @@ def carry_select(b: Builder, cotangent: Value, pull: Callable[[Value], Cotangent
 
     Where the cotangent is `where(c, g, 0)`, the branch not taken must not matter, but its derivative may be
     infinite there, and 0 times infinity is NaN. So `g` is pulled back bare, and the select is put on what
-    comes out: `where(c, g, 0) * d` becomes `where(c, g * d, 0)`. Exact, because a pointwise op's rule is linear
-    in each element's cotangent; applied op by op, it follows the chain back to where the branch began.
+    comes out: `where(c, g, 0) * d` becomes `where(c, g * d, 0)`. Exact, because a pointwise op's rule is
+    linear in each element's cotangent; op by op, it follows the chain back to where the branch began.
     """
     masked = _Masked.of(cotangent)
     if masked is None:
         return pull(cotangent)
-    return [
-        g if g is None else cotangent if g is masked.bare else masked.apply(b, g) for g in pull(masked.bare)
-    ]
+    return [g if g is None else cotangent if g is masked.bare else masked.apply(b, g) for g in pull(masked.bare)]
 
 
 def add_cotangents(b: Builder, add: Op, x: Value, y: Value) -> Value:

@@ -110,8 +110,6 @@ class Var(_Statistic):
         (x,) = operands
         wide = _widened(b, x)
         share = _widened(b, g)
-        share = b(
-            Div(), b(Mul(), share, full_like(b, share, 2.0)), full_like(b, share, self._divisor(x.shape))
-        )
+        share = b(Div(), b(Mul(), share, full_like(b, share, 2.0)), full_like(b, share, self._divisor(x.shape)))
         spread = expand_reduced(b, share, self.axes, self.keepdim, x.shape)
         return (_converted(b, b(Mul(), spread, self._deviation(b, wide)), x),)
