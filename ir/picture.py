@@ -4,7 +4,6 @@ text."""
 from __future__ import annotations
 
 import html
-import importlib
 import shutil
 import subprocess
 from typing import Any, Final
@@ -230,4 +229,6 @@ def _quoted(text: str) -> str:
 
 def _networkx() -> Any:
     """Networkx takes a quarter of a second to import, so it is imported by the first picture."""
-    return importlib.import_module("networkx")
+    import networkx
+
+    return networkx

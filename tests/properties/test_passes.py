@@ -3,7 +3,7 @@
 import warnings
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from properties.comparison import assert_same_bits
 from properties.strategies import graphs
 
@@ -33,7 +33,6 @@ PASSES = (
 
 @pytest.mark.parametrize("transform", PASSES, ids=lambda p: type(p).__name__)
 @given(case=graphs())
-@settings(max_examples=150)
 def test_meaning_is_kept(transform, case):
     graph, arrays = case
     verify(graph)
@@ -48,7 +47,6 @@ def test_meaning_is_kept(transform, case):
 
 @pytest.mark.parametrize("transform", PASSES, ids=lambda p: type(p).__name__)
 @given(case=graphs())
-@settings(max_examples=40)
 def test_nothing_is_left_to_do(transform, case):
     once = EliminateDeadCode().run(transform.run(case[0]))
     twice = EliminateDeadCode().run(transform.run(once))

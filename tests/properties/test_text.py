@@ -1,7 +1,7 @@
 """Printing and parsing random graphs, and parsing what random edits make of their text."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from properties.strategies import graphs
 
@@ -17,7 +17,6 @@ PIECES = ["%0", "%1", "(", ")", "[", "]", "{", "}", ",", ":", "=", "@", '"', "#"
 
 
 @given(case=graphs())
-@settings(max_examples=150)
 def test_round_trip(case):
     graph, _ = case
     text = to_text(graph)
@@ -28,7 +27,6 @@ def test_round_trip(case):
 
 
 @given(case=graphs(max_nodes=4), data=st.data())
-@settings(max_examples=300)
 def test_edited_text_gives_a_valid_graph_or_a_parse_error(case, data):
     text = to_text(case[0])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -44,7 +42,6 @@ def test_edited_text_gives_a_valid_graph_or_a_parse_error(case, data):
 
 
 @given(st.text())
-@settings(max_examples=100)
 def test_any_text_gives_a_parse_error(text):
     with pytest.raises(ParseError):
         parse(text)
