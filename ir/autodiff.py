@@ -57,26 +57,55 @@ def pullback(
 def node_vjp(
     b: Builder, node: Node, cotangents: Sequence[Value | None], needs: Sequence[bool]
 ) -> Sequence[Value | None]:
-    """One node's rule; a composite without its own rule is differentiated through its decomposition."""
-    op = node.op
-    if type(op).has_vjp():
-        (first, *_) = cotangents
-        if isinstance(op, Pointwise) and first is not None:
-            return carry_select(b, first, lambda g: op.vjp(b, node.operands, node.results, (g,), needs))
-        return op.vjp(b, node.operands, node.results, cotangents, needs)
-    if not type(op).has_decomposition():
-        raise AutogradError(f"{op.name}: this op has no derivative")
+    """One node's rule; a composite without its own rule is differentiated through its decomposition.
+
+    Of the nodes emitted only those are left that the cotangents depend on, so that no more is kept for them.
+    """
+    start = len(b.nodes)
+    if type(node.op).has_vjp():
+        grads = _own_vjp(b, node, cotangents, needs)
+    elif type(node.op).has_decomposition():
+        grads = _vjp_of_decomposition(b, node, cotangents, needs)
+    else:
+        raise AutogradError(f"{node.op.name}: this op has no derivative")
+    _drop_dead(b, start, grads)
+    return grads
+
+
+def _own_vjp(
+    b: Builder, node: Node, cotangents: Sequence[Value | None], needs: Sequence[bool]
+) -> Sequence[Value | None]:
+    op, (first, *_) = node.op, cotangents
+    if isinstance(op, Pointwise) and first is not None:
+        return carry_select(b, first, lambda g: op.vjp(b, node.operands, node.results, (g,), needs))
+    return op.vjp(b, node.operands, node.results, cotangents, needs)
+
+
+def _vjp_of_decomposition(
+    b: Builder, node: Node, cotangents: Sequence[Value | None], needs: Sequence[bool]
+) -> Sequence[Value | None]:
     inner = Builder()
     inner.location, inner.scope = node.location, node.scope
-    outputs = op.decompose(inner, *node.operands)
+    outputs = node.op.decompose(inner, *node.operands)
     env: dict[Value, Value] = {}
     for step in inner.nodes:
         b.copy(step, env)
     copies = b.nodes[len(b.nodes) - len(inner.nodes) :]
     given = {env.get(o, o): g for o, g in zip(outputs, cotangents, strict=True) if g is not None}
-    wrt = [v for v, need in zip(node.operands, needs, strict=True) if need]
-    grads = iter(pullback(b, copies, wrt, given))
-    return [next(grads) if need else None for need in needs]
+    wrt = list(dict.fromkeys(v for v, need in zip(node.operands, needs, strict=True) if need))
+    grads = dict(zip(wrt, pullback(b, copies, wrt, given), strict=True))
+    # an operand that comes twice gets its whole cotangent at its first place
+    return [grads.pop(v, None) if need else None for v, need in zip(node.operands, needs, strict=True)]
+
+
+def _drop_dead(b: Builder, start: int, needed: Sequence[Value | None]) -> None:
+    """Remove nodes from `start` on that none of `needed` depends on."""
+    live, kept = set(needed), []
+    for node in reversed(b.nodes[start:]):
+        if node.op.effect or not live.isdisjoint(node.results):
+            live.update(node.operands)
+            kept.append(node)
+    b.nodes[start:] = reversed(kept)
 
 
 def zeros(b: Builder, type: TensorType) -> Value:
@@ -125,9 +154,7 @@ def close(graph: Graph) -> tuple[Graph, list[Value]]:
     return b.build([env[v] for v in graph.outputs]), free
 
 
-def residuals(
-    op: Op, types: Sequence[TensorType], needs: Sequence[bool]
-) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+def residuals(op: Op, types: Sequence[TensorType], needs: Sequence[bool]) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     """Which operands and which results the gradient rule of `op` uses, found by running the rule."""
     forward = Builder()
     operands = [forward.input(t) for t in types]

@@ -1,14 +1,13 @@
 """Samples of views, of what is made of them (padding, concatenation, folding), and of writes through them."""
 
 import numpy as np
+from ops.sampling import Sample, numbers
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.ops.slicing import Concat, Diagonal, Pad, Slice
 from jitgrad.ir.ops.windows import Fold, Windows
 from jitgrad.ir.ops.write import WriteView
-
-from ops.sampling import Sample, numbers
 
 RESHAPES = [
     (Reshape((6,)), (2, 3)),
@@ -27,7 +26,13 @@ PERMUTES = [
     (Permute(()), ()),
     (Permute((0, 2, 1)), (2, 0, 4)),
 ]
-FLIPS = [(Flip((0,)), (3,)), (Flip((1,)), (2, 3)), (Flip((0, 2)), (2, 3, 4)), (Flip(()), ()), (Flip((0,)), (0, 2))]
+FLIPS = [
+    (Flip((0,)), (3,)),
+    (Flip((1,)), (2, 3)),
+    (Flip((0, 2)), (2, 3, 4)),
+    (Flip(()), ()),
+    (Flip((0,)), (0, 2)),
+]
 SLICES = [
     (Slice((1,), (3,), (2,)), (6,)),
     (Slice((5,), (3,), (-2,)), (6,)),
@@ -106,6 +111,14 @@ def _views(cases, oracle):
     return build
 
 
+def _sliced(op, x):
+    import torch
+
+    for axis, (start, size, step) in enumerate(zip(op.starts, op.sizes, op.steps, strict=True)):
+        x = x.index_select(axis, start + step * torch.arange(size))
+    return x
+
+
 def _windows_of(op, x):
     for axis, size, step in zip(op.axes, op.sizes, op.steps, strict=True):
         x = x.unfold(axis, size, step)
@@ -166,7 +179,7 @@ TABLE = {
     "reshape": _views(RESHAPES, lambda op, x: x.reshape(op.shape)),
     "permute": _views(PERMUTES, lambda op, x: x.permute(op.perm)),
     "flip": _views(FLIPS, lambda op, x: x.flip(op.axes)),
-    "slice": _views(SLICES, lambda op, x: _sliced(op, x)),
+    "slice": _views(SLICES, _sliced),
     "diagonal": _views(DIAGONALS, lambda op, x: x.diagonal(op.offset, op.axis1, op.axis2)),
     "windows": _windows,
     "fold": _folds,
@@ -174,11 +187,3 @@ TABLE = {
     "pad": _pads,
     "concat": _concats,
 }
-
-
-def _sliced(op, x):
-    for axis, (start, size, step) in enumerate(zip(op.starts, op.sizes, op.steps, strict=True)):
-        import torch
-
-        x = x.index_select(axis, start + step * torch.arange(size))
-    return x

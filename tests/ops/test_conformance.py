@@ -7,6 +7,7 @@ from ops.gradients import check_gradients, graph_of
 from ops.samples import samples_of
 
 from jitgrad.ir import dtypes
+from jitgrad.ir.autodiff import residuals
 from jitgrad.ir.interpreter import apply_reference
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction
 from jitgrad.ir.ops import REGISTRY
@@ -117,6 +118,18 @@ def test_gradients(name):
                     check_gradients(graph_of(sample.op, sample.types), list(sample.arrays))
                 checked += 1
     assert checked, f"no float64 sample of {name} is smooth"
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if REGISTRY[n].differentiable])
+def test_what_a_gradient_uses_does_not_depend_on_shapes(name):
+    """The tape asks once for each op, its operands' dtypes and which of them need a gradient."""
+    seen = {}
+    for sample in samples_of(name):
+        needs = tuple(t.dtype.is_differentiable for t in sample.types)
+        if any(needs):
+            key = (sample.op, needs, tuple(t.dtype for t in sample.types))
+            mask = residuals(sample.op, sample.types, needs)
+            assert seen.setdefault(key, mask) == mask, sample
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if issubclass(REGISTRY[n], Pointwise) and REGISTRY[n].fast])
