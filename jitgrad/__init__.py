@@ -43,9 +43,11 @@ from .compiler import assert_no_compile, compile
 from .device import device
 from .functions import (
     arithmetic,
+    assignment,
     comparison,
     diagonals,
     einsum,
+    filling,
     gathering,
     joining,
     linalg,

@@ -20,7 +20,7 @@ from jitgrad.ir.ops.write import WriteView
 
 from .dispatch import apply, edge, infer, record
 from .mode import local
-from .tape import Storage
+from .tape import Storage, TapeNode
 from .tensor import Tensor, ViewInfo, note_rebinding, to_array, wrap
 
 
@@ -38,7 +38,8 @@ def view(op: View, t: Tensor) -> Tensor:
     tracer = mode.tracer
     infer(op, (t.type_,))
     operand = t._data
-    if tracer is None:
+    if tracer is None or tracer.ends_before((t,)):
+        tracer = None
         data = _writeable_like(op.reference(operand), operand)
         shares = data.size == 0 or np.may_share_memory(data, operand)
     else:
@@ -65,6 +66,8 @@ def _writeable_like(data: np.ndarray[Any, Any], operand: np.ndarray[Any, Any]) -
 def alias(t: Tensor) -> Tensor:
     """A tensor sharing the memory of `t` but not its history (`detach`)."""
     tracer = local.mode.tracer
+    if tracer is not None and tracer.ends_before((t,)):
+        tracer = None
     out = wrap(t._data if tracer is None else tracer.value(t))
     if tracer is not None:
         tracer.note((out,))
@@ -78,7 +81,7 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
     op = Convert(t.dtype)
     if mode.tracer is not None:
         return apply(op, t)
-    out = wrap(np.array(t._data, order=order))
+    out = wrap(np.array(t._data, order="C" if 0 in _strides_of_long_axes(t._data) else order))
     if mode.grad and t._requires_grad:
         record(op, (t,), (t._data,), (out,))
     return out
@@ -165,10 +168,11 @@ def check_writable(t: Tensor, what: str) -> None:
         )
 
 
-def write(t: Tensor, value: Tensor, what: str) -> Tensor:
+def write(t: Tensor, value: Tensor, what: str, assigned: bool = False) -> Tensor:
     """Replace the contents of `t` by `value` (same shape; same dtype after the caller's conversion).
 
-    Nothing is written if a check fails.
+    Nothing is written if a check fails. `assigned` says that `value` was not computed from `t`, whose history
+    then goes on with a zero gradient, as PyTorch's `copy_` and `fill_` have it.
     """
     check_writable(t, what)
     if value.shape != t.shape:
@@ -178,7 +182,7 @@ def write(t: Tensor, value: Tensor, what: str) -> Tensor:
     if value._data.dtype != t._data.dtype:
         raise DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}")
     mode = local.mode
-    if mode.tracer is None:
+    if mode.tracer is None or mode.tracer.ends_before_write(t):
         if not t._data.flags.writeable or 0 in _strides_of_long_axes(t._data):
             raise AutogradError(
                 f"{what}: unsupported operation: more than one element of the written-to tensor refers to a "
@@ -189,8 +193,27 @@ def write(t: Tensor, value: Tensor, what: str) -> Tensor:
         mode.tracer.write(t, value)
     storage_of(t)._version += 1
     if mode.grad and (value._requires_grad or t._requires_grad):
-        _rebase(t, value)
+        _rebase(t, value, assigned)
     return t
+
+
+def protect(t: Tensor, value: Tensor, since: int) -> None:
+    """Let the tape nodes that made `value` and are younger than number `since` keep copies of the memory of `t`.
+
+    For in-place forms like `x.mul_(y)`, whose gradient uses the values that are about to be overwritten.
+    """
+    stack, storage = [value._node], storage_of(t)
+    tracing = local.mode.tracer is not None
+    while stack:
+        node = stack.pop()
+        if node is None or node.seq < since or node.saved is None:
+            continue
+        for i, owner in enumerate(node.owners):
+            if owner is t or (isinstance(owner, Tensor) and owner._storage is storage):
+                node.owners = (*node.owners[:i], None, *node.owners[i + 1 :])
+                if not tracing:
+                    node.saved = (*node.saved[:i], np.array(node.saved[i]), *node.saved[i + 1 :])
+        stack.extend(e if isinstance(e, TapeNode) else e[0] if isinstance(e, tuple) else None for e in node.edges)
 
 
 def replace_data(t: Tensor, other: Tensor) -> None:
@@ -221,12 +244,12 @@ def _strides_of_long_axes(array: np.ndarray[Any, Any]) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
 
 
-def _rebase(t: Tensor, value: Tensor) -> None:
+def _rebase(t: Tensor, value: Tensor, assigned: bool) -> None:
     """The history of `t` becomes that of `value`; its base and the other views follow."""
     info = t._view
     origin = None if info is None else info.origin
     if info is None or origin is None:
-        if not value._requires_grad:
+        if not value._requires_grad or (assigned and t._requires_grad):
             value = _recorded_write((), t, value)
         _adopt(t, value)
         _refresh_views(t)
@@ -274,6 +297,7 @@ __all__ = [
     "edge",
     "is_view",
     "layout",
+    "protect",
     "replace_data",
     "storage_of",
     "view",

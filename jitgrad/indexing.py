@@ -265,7 +265,7 @@ def coordinates(shape: tuple[int, ...], index: tuple[Any, ...]) -> dict[int, Ten
 
 
 def getitem(self: Tensor, index: Any) -> Tensor:
-    """`self[index]`: a view for integers, slices, `None` and `...`; a copy where lists, arrays or tensors index."""
+    """`self[index]`: a view for integers, slices, `None` and `...`; a copy for lists, arrays and tensors."""
     plan = _plan(self.shape, index)
     for op in plan.views() or (() if plan.indices else (Reshape(tuple(self.shape)),)):
         self = view(op, self)
@@ -289,7 +289,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     for op in plan.views():
         target = view(op, target)
     if not plan.indices:
-        write(target, fitted(value, tuple(target.shape), target.dtype), "__setitem__")
+        write(target, fitted(value, tuple(target.shape), target.dtype), "__setitem__", assigned=True)
         return
     if plan.mask is not None and len(plan.indices) == 1 and _is_single(value):
         write(target, _masked(target, *plan.mask, value), "__setitem__")
@@ -319,7 +319,9 @@ def _masked(target: Tensor, axis: int, mask: Tensor, value: Any) -> Tensor:
     return apply(Where(), mask, fitted(value, shape, target.dtype), target)
 
 
-def fitted(value: Any, shape: tuple[int, ...], dtype: dtypes.DType, indexed: bool = False) -> Tensor:
+def fitted(
+    value: Any, shape: tuple[int, ...], dtype: dtypes.DType, indexed: bool = False, what: str = "__setitem__"
+) -> Tensor:
     """`value`, a number, array or tensor, as a tensor of this shape and dtype."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -339,17 +341,17 @@ def fitted(value: Any, shape: tuple[int, ...], dtype: dtypes.DType, indexed: boo
     have = tuple(value.shape)
     fits = len(have) <= len(shape) and all(n in (1, m) for n, m in zip(have[::-1], shape[::-1], strict=False))
     if not fits:
-        raise located(ShapeError(_mismatch(have, shape, indexed)))
+        raise located(ShapeError(_mismatch(what, have, shape, indexed)))
     return value if have == shape else apply(BroadcastTo(shape), value)
 
 
-def _mismatch(have: tuple[int, ...], shape: tuple[int, ...], indexed: bool) -> str:
+def _mismatch(what: str, have: tuple[int, ...], shape: tuple[int, ...], indexed: bool) -> str:
     if indexed:
         return (
-            f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape "
-            f"{list(shape)}"
+            f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result "
+            f"of shape {list(shape)}"
         )
-    return f"__setitem__: the value's shape {list(have)} does not broadcast to the assigned region's {list(shape)}"
+    return f"{what}: the value's shape {list(have)} does not broadcast to the written {list(shape)}"
 
 
 Tensor.__getitem__ = getitem  # type: ignore[attr-defined]

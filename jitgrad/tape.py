@@ -17,7 +17,7 @@ from jitgrad.ir.autodiff import residuals
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
-_next_seq = itertools.count().__next__
+next_seq = itertools.count().__next__
 
 # Where an operand came from: a node's only result, (node, result index), a leaf tensor, or None for a constant.
 Edge = Any
@@ -64,7 +64,7 @@ class TapeNode:
         self.owners = owners
         self.versions = versions
         self.types = types
-        self.seq = _next_seq()
+        self.seq = next_seq()
         self.hooks: Any = None
         self.location: Any = None
 

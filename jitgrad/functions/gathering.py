@@ -20,7 +20,7 @@ from ..errors import located
 from ..indexing import coordinates, fitted, read_at
 from ..tensor import Tensor, to_array
 from .dims import normalize_dim
-from .registry import public
+from .registry import numpy_names, public
 
 Number = bool | int | float | complex
 
@@ -51,6 +51,7 @@ def _same_dtype(name: str, input: Tensor, source: Tensor) -> None:
 
 
 @public(out=True)
+@numpy_names
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """The elements named by `index` along `dim`: for dim 0, `out[i][j] = input[index[i][j]][j]`.
 
@@ -77,6 +78,7 @@ def _part_of(source: Tensor, index: Tensor, name: str) -> Tensor:
 
 
 @public(inplace=True, out=True)
+@numpy_names
 def scatter(
     input: Tensor,
     dim: int,
@@ -116,6 +118,7 @@ def scatter(
 
 
 @public(inplace=True, out=True)
+@numpy_names
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with `src` added at the elements named by `index` along `dim`; repeated ones add up.
 
@@ -137,6 +140,7 @@ def _vector(index: Tensor, name: str) -> Tensor:
 
 
 @public(out=True)
+@numpy_names
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The places along `dim` named by a vector of indices.
 
@@ -164,6 +168,7 @@ def _places(input: Tensor, axis: int, index: Tensor, source: Tensor, name: str) 
 
 
 @public(inplace=True, out=True)
+@numpy_names
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """`input` with `alpha * source` added to the places along `dim` named by a vector; repeated ones add up.
 
@@ -181,6 +186,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 @public(inplace=True, out=True)
+@numpy_names
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` with the places along `dim` named by a vector set to those of `source`.
 
@@ -196,6 +202,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 @public(inplace=True)
+@numpy_names
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """`input` with the places along `dim` named by a vector set to one number.
 
@@ -246,6 +253,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 @public(out=True)
+@numpy_names
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """The elements named by `indices` along `dim`, the other dims broadcast; of the flat tensor without `dim`.
 

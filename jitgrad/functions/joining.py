@@ -16,7 +16,7 @@ from ..errors import located
 from ..promotion import result_dtype
 from ..tensor import Tensor
 from .dims import normalize_dim
-from .registry import public
+from .registry import numpy_names, public
 
 
 def stretch(input: Tensor, axis: int, start: int, length: int) -> Tensor:
@@ -27,6 +27,7 @@ def stretch(input: Tensor, axis: int, start: int, length: int) -> Tensor:
 
 
 @public()
+@numpy_names
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` places along `dim` from `start` on, as a view.
 
@@ -51,6 +52,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 @public()
+@numpy_names
 def select(input: Tensor, dim: int, index: Any) -> Tensor:
     """The place `index` along `dim`, which is dropped, as a view.
 
@@ -73,6 +75,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
 
 
 @public()
+@numpy_names
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All places along `dim`, as a tuple of views.
 
@@ -87,6 +90,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @public()
+@numpy_names
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of stretches along `dim`: of one length (the last may be shorter), or of the lengths given.
 
@@ -124,6 +128,7 @@ def _stretches(input: Tensor, axis: int, lengths: Sequence[int]) -> tuple[Tensor
 
 
 @public()
+@numpy_names
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` views of equal length along `dim`; the last may be shorter.
 
@@ -150,7 +155,8 @@ def _tensors(tensors: Any, name: str) -> tuple[Tensor, ...]:
             )
         )
     if not tensors:
-        raise located(ArgumentError(f"{name}(): expected a non-empty list of Tensors"))
+        error = ShapeError if name == "stack" else ArgumentError
+        raise located(error(f"{name}(): expected a non-empty list of Tensors"))
     for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise located(
@@ -168,6 +174,7 @@ def _common(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 @public("cat", "concat", "concatenate", method=False)
+@numpy_names
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along `dim`, in their common dtype.
 
@@ -195,6 +202,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @public(method=False)
+@numpy_names
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape along a new axis `dim`.
 
@@ -282,6 +290,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @public()
+@numpy_names
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of stretches along `dim`: so many of nearly equal length, or cut at the given places.
 

@@ -17,11 +17,12 @@ from typing import Any, TypeVar
 from jitgrad.ir.errors import AutogradError, DTypeError
 from jitgrad.ir.ops.select import Convert
 
-from ..aliasing import check_writable, write
+from ..aliasing import check_writable, protect, write
 from ..dispatch import apply
 from ..errors import located
 from ..mode import local
 from ..promotion import can_cast
+from ..tape import next_seq
 from ..tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,7 +70,11 @@ def make_inplace(f: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(f)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(self, name)
-        return write(self, cast_result(f(self, *args, **kwargs), self, name), name)
+        since = next_seq()
+        value = cast_result(f(self, *args, **kwargs), self, name)
+        if value.requires_grad:
+            protect(self, value, since)
+        return write(self, value, name)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place form of `{name[:-1]}`."

@@ -17,7 +17,7 @@ from ..dispatch import apply
 from ..errors import located
 from ..tensor import Tensor
 from .dims import normalize_dim, normalize_dims, sizes
-from .registry import public
+from .registry import numpy_names, public
 
 
 def resolve_shape(shape: Sequence[int], numel: int) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ def reshape(input: Tensor, *args: Any, shape: Sequence[int] | None = None) -> Te
 
 
 @public("view", function=False)
-def view_method(input: Tensor, *args: Any, dtype: Any = None) -> Tensor:
+def view_method(input: Tensor, *args: Any, dtype: Any = None, size: Sequence[int] | None = None) -> Tensor:
     """Like `reshape`, but an error where a copy would be needed.
 
     >>> import jitgrad as jg
@@ -71,7 +71,7 @@ def view_method(input: Tensor, *args: Any, dtype: Any = None) -> Tensor:
         if dtype is not input.dtype:
             raise located(ArgumentError("view: reinterpreting the bits as another dtype is not supported"))
         return view(Reshape(tuple(input.shape)), input)
-    op = Reshape(resolve_shape(sizes(args, "view: size"), input.numel()))
+    op = Reshape(resolve_shape(sizes(args if size is None else (size,), "size"), input.numel()))
     if not is_view(op, input):
         raise located(
             ShapeError(
@@ -135,6 +135,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @public()
+@numpy_names
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without the axes of length 1, or without those of them named by `dim`.
 
@@ -148,6 +149,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 
 
 @public()
+@numpy_names
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """With a new axis of length 1 at `dim`.
 

@@ -19,10 +19,11 @@ from ..tensor import Tensor, to_array
 from .dims import normalize_dim
 from .joining import select, stretch
 from .reductions import ValuesAndIndices
-from .registry import public
+from .registry import numpy_names, public
 
 
 @public()
+@numpy_names
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None
 ) -> ValuesAndIndices:
@@ -40,6 +41,7 @@ def sort(
 
 
 @public()
+@numpy_names
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that put the elements in order along `dim`.
 
@@ -57,6 +59,7 @@ def msort(input: Tensor) -> Tensor:
 
 
 @public()
+@numpy_names
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndIndices:
     """The `k` largest (or smallest) elements along `dim` in order, and their indices.
 
@@ -75,6 +78,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 
 @public()
+@numpy_names
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """The `k`-th smallest element along `dim`, counted from 1, and its index.
 
@@ -100,6 +104,7 @@ def _pick(input: Tensor, axis: int, place: int, keepdim: bool) -> ValuesAndIndic
 
 
 @public()
+@numpy_names
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of all elements, or along `dim` with its index; NaN if there is one.
 
@@ -129,6 +134,7 @@ def _middle(input: Tensor, axis: int, keepdim: bool) -> ValuesAndIndices:
 
 
 @public()
+@numpy_names
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -151,6 +157,7 @@ def unique(
 
 
 @public()
+@numpy_names
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
