@@ -6,6 +6,7 @@ dtype: the op's NumPy ufunc, one tape node, nothing else.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,12 +17,13 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.interpreter import apply_reference
 from jitgrad.ir.location import user_location
-from jitgrad.ir.op import Op, Pointwise
+from jitgrad.ir.op import Op, Pointwise, View
 from jitgrad.ir.types import TensorType
 
+from .errors import located
 from .mode import local
 from .tape import Storage, TapeNode, residual_mask
-from .tensor import Tensor, wrap
+from .tensor import Tensor, tensor_type, wrap
 
 # Floating-point exceptions follow IEEE 754 silently, as in PyTorch.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"jitgrad\.dispatch")
@@ -30,26 +32,17 @@ _ndarray = np.ndarray
 _asarray = np.asarray
 _new = object.__new__
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_REFUSED = (ValueError, TypeError, OverflowError, RuntimeWarning, FloatingPointError)
+_FLOATING = "fcV"  # NumPy's kinds of the types that have gradients; V is bfloat16
 _SMALL = 16384  # elements; above, generated kernels are faster than NumPy
 
-_types: dict[tuple[Any, ...], tuple[TensorType, ...]] = {}
-
-
+@functools.lru_cache(20_000)
 def infer(op: Op, operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
     """`op.infer`, remembered; errors carry the user's line."""
-    key = (op, operands)
-    found = _types.get(key)
-    if found is None:
-        try:
-            found = op.infer(*operands)
-        except JitgradError as error:
-            location = user_location()
-            error.attach_location(str(location) if location else None)
-            raise
-        if len(_types) > 20_000:
-            _types.clear()
-        _types[key] = found
-    return found
+    try:
+        return op.infer(*operands)
+    except JitgradError as error:
+        raise located(error) from None
 
 
 def apply(op: Op, *operands: Tensor) -> Tensor:
@@ -61,9 +54,10 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     """All results of `op`, recorded on the tape if a gradient may be asked for."""
     mode = local.mode
     tracer = mode.tracer
-    if tracer is None:
+    if tracer is None or tracer.ends_before(operands):
+        tracer = None
         data = [t._data for t in operands]
-        infer(op, tuple([t.type_ for t in operands]))
+        infer(op, tuple([tensor_type(x.shape, x.dtype) for x in data]))
         out = run_op(op, data)
     else:
         data = [tracer.value(t) for t in operands]
@@ -71,6 +65,8 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     results = tuple([wrap(x) for x in out])
     if tracer is not None:
         tracer.note(results)
+    if isinstance(op, View):  # the result may share memory: writes to either must be seen in both
+        results[0]._storage = operands[0]._storage = operands[0]._storage or Storage()
     if mode.grad and op.differentiable:
         for t in operands:
             if t._requires_grad:
@@ -106,17 +102,25 @@ def edge(t: Tensor) -> Any:
     return node if t._index == 0 else (node, t._index)
 
 
+def _owner(t: Tensor) -> Storage:
+    """What counts the writes to a saved tensor, without keeping the tensor itself."""
+    storage = t._storage
+    if storage is None:
+        storage = t._storage = Storage()
+    return storage
+
+
 def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Sequence[Tensor]) -> None:
     """Append a tape node and make `results` its results (those of differentiable dtype)."""
-    types = [TensorType(x.shape, dtypes.FROM_NUMPY[x.dtype]) for x in data]
-    needs = tuple(
-        [t._requires_grad and d.dtype.is_differentiable for t, d in zip(operands, types, strict=True)]
-    )
+    if not any([dtypes.FROM_NUMPY[t._data.dtype].is_differentiable for t in results]):
+        return
+    types = [tensor_type(x.shape, x.dtype) for x in data]
+    needs = tuple([t._requires_grad and x.dtype.kind in _FLOATING for t, x in zip(operands, data, strict=True)])
     if not any(needs):
         return
     keep, keep_results = residual_mask(op, types, needs)
     edges = tuple([edge(t) if need else None for t, need in zip(operands, needs, strict=True)])
-    owners: list[Any] = [t if k else None for t, k in zip(operands, keep, strict=True)]
+    owners: list[Any] = [_owner(t) if k else None for t, k in zip(operands, keep, strict=True)]
     saved = [x if k else None for x, k in zip(data, keep, strict=True)]
     for t, k in zip(results, keep_results, strict=True):
         if k:
@@ -132,77 +136,152 @@ def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Seq
     if mode.anomaly or mode.tracer is not None:
         node.location = user_location()
     for i, t in enumerate(results):
-        if dtypes.FROM_NUMPY[t._data.dtype].is_differentiable:
+        if t._data.dtype.kind in _FLOATING:
             t._node, t._index, t._requires_grad = node, i, True
 
 
-_fast_masks: dict[tuple[Op, int], tuple[bool, bool, bool]] = {}
-
-
-def _fast_mask(op: Op, code: int) -> tuple[bool, bool, bool]:
+def _fast_mask(op: Op, needs: tuple[bool, ...]) -> tuple[bool, bool, bool]:
     """Residuals of a one- or two-operand op of real dtype: (first, second, result)."""
-    needs = (bool(code & 1), bool(code & 2)) if code >= 4 else (True,)
     t = TensorType((1,), dtypes.float32)
     keep, result = residual_mask(op, [t] * len(needs), needs)
-    mask = _fast_masks[op, code] = (keep[0], keep[-1] and len(keep) > 1, result[0])
-    return mask
+    return keep[0], keep[-1] and len(keep) > 1, result[0]
 
 
-def _record_binary(op: Op, a: Tensor, b: Any, x: Any, y: Any, result: Tensor) -> None:
-    code = 5 if a._requires_grad else 4
-    tensor = b.__class__ is not float and b.__class__ is not int
-    if tensor and b._requires_grad:
-        code += 2 if code == 5 else 2
-    mask = _fast_masks.get((op, code)) or _fast_mask(op, code)
-    keep_x, keep_y, keep_out = mask
-    left = right = None
-    if code & 1:
+class _Recorder:
+    """Records one op on the tape for the fast paths, which know that it has one result of real dtype."""
+
+    __slots__ = ("masks", "op")
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.masks: list[Any] = [None, None, None, None]
+
+    def mask(self, code: int) -> tuple[bool, bool, bool]:
+        """Residuals when the first (1), the second (2) or both operands (3) need a gradient."""
+        self.masks[code] = found = _fast_mask(self.op, (bool(code & 1), bool(code & 2)))
+        return found
+
+    def binary(self, a: Tensor, b: Tensor, x: Any, y: Any, result: Tensor) -> None:
+        """Of two tensors."""
+        left = right = None
+        code = 0
+        if a._requires_grad:
+            code = 1
+            node = a._node
+            left = a if node is None else node if a._index == 0 else (node, a._index)
+        if b._requires_grad:
+            code += 2
+            node = b._node
+            right = b if node is None else node if b._index == 0 else (node, b._index)
+        keep_x, keep_y, keep_out = self.masks[code] or self.mask(code)
+        owner_x = a if keep_x else None
+        owner_y = b if keep_y else None
+        storage = None
+        if keep_out:
+            storage = result._storage = Storage()
+        versions = None
+        if a._storage is not None or b._storage is not None:
+            versions = (
+                0 if owner_x is None else owner_x._version,
+                0 if owner_y is None else owner_y._version,
+                0,
+            )
+        types = None if code == 3 else ((x.shape, x.dtype), (y.shape, y.dtype))
+        self.finish(
+            result,
+            (left, right),
+            (x if keep_x else None, y if keep_y else None, result._data if keep_out else None),
+            (owner_x, owner_y, storage),
+            versions,
+            types,
+        )
+
+    def with_number(self, a: Tensor, x: Any, number: Any, result: Tensor, tensor_first: bool) -> None:
+        """Of a tensor and a Python number, which is saved as it is."""
         node = a._node
-        left = a if node is None else node if a._index == 0 else (node, a._index)
-    if code & 2:
-        node = b._node
-        right = b if node is None else node if b._index == 0 else (node, b._index)
-    if keep_out:
-        storage = result._storage = Storage()
-        saved: Any = (x if keep_x else None, y if keep_y else None, result._data)
-        owners: Any = (a if keep_x else None, b if keep_y and tensor else None, storage)
-    else:
-        saved = (x if keep_x else None, y if keep_y else None, None)
-        owners = (a if keep_x else None, b if keep_y and tensor else None, None)
-    versions = None
-    if a._storage is not None or (tensor and b._storage is not None):
-        versions = [0 if o is None else o._version for o in owners]
-    types = None if left is not None and right is not None else ((x.shape, x.dtype), _meta(y, x))
-    result._node = TapeNode(op, (left, right), saved, owners, versions, types)
-    result._requires_grad = True
+        edge = a if node is None else node if a._index == 0 else (node, a._index)
+        code = 1 if tensor_first else 2
+        keep_x, keep_y, keep_out = self.masks[code] or self.mask(code)
+        storage = None
+        if keep_out:
+            storage = result._storage = Storage()
+        out = result._data if keep_out else None
+        dtype = x.dtype
+        if tensor_first:
+            owner = a if keep_x else None
+            versions = None if owner is None or a._storage is None else (a._storage._version, 0, 0)
+            self.finish(
+                result, (edge, None), (x if keep_x else None, number if keep_y else None, out),
+                (owner, None, storage), versions, ((x.shape, dtype), ((), dtype)),
+            )  # fmt: skip
+        else:
+            owner = a if keep_y else None
+            versions = None if owner is None or a._storage is None else (0, a._storage._version, 0)
+            self.finish(
+                result, (None, edge), (number if keep_x else None, x if keep_y else None, out),
+                (None, owner, storage), versions, (((), dtype), (x.shape, dtype)),
+            )  # fmt: skip
 
+    def unary(self, a: Tensor, x: Any, result: Tensor) -> None:
+        """Of one tensor."""
+        mask = self.masks[0]
+        if mask is None:
+            mask = self.masks[0] = _fast_mask(self.op, (True,))
+        keep, _, keep_out = mask
+        node = a._node
+        storage = None
+        if keep_out:
+            storage = result._storage = Storage()
+        versions = None if not keep or a._storage is None else (a._storage._version, 0)
+        self.finish(
+            result,
+            (a if node is None else node if a._index == 0 else (node, a._index),),
+            (x if keep else None, result._data if keep_out else None),
+            (a if keep else None, storage),
+            versions,
+            None,
+        )
 
-def _meta(y: Any, x: Any) -> tuple[Any, Any]:
-    return (y.shape, y.dtype) if y.__class__ is _ndarray else ((), x.dtype)
+    def finish(
+        self, result: Tensor, edges: Any, saved: Any, owners: Any, versions: Any, types: Any
+    ) -> None:
+        """Append the node."""
+        node = result._node = TapeNode(self.op, edges, saved, owners, versions, types)
+        result._requires_grad = True
+        if local.mode.anomaly:
+            node.location = user_location()
 
 
 def binary_method(
-    op: Pointwise, slow: Callable[[Any, Any], Any], any_kind: bool = False
+    op: Pointwise,
+    slow: Callable[[Any, Any], Any],
+    exact: frozenset[Any] = frozenset(),
+    weak: frozenset[Any] = frozenset(),
 ) -> Callable[[Any, Any], Any]:
     """A Tensor method `(self, other)` for `op`; what the fast path does not take goes to `slow`.
 
-    `any_kind`: NumPy agrees with PyTorch on equal dtypes of every kind, not only on float32 and float64.
+    `exact`: NumPy dtypes beside float32 and float64 on which, when both operands have it, NumPy agrees with
+    PyTorch. `weak`: those where it also does for a Python integer as the other operand.
     """
     ufunc = type(op).ufunc
-    recorded = op.differentiable
+    differentiable = op.differentiable
+    recorder = _Recorder(op)
 
     def method(self: Any, other: Any) -> Any:
         mode = local.mode
         x = self._data
         dtype = x.dtype
         kind = other.__class__
-        if kind is float or kind is int:
+        number = kind is float or kind is int
+        if number:
             y = other
-            if dtype is not _F32 and dtype is not _F64:
+            if dtype is not _F32 and dtype is not _F64 and (kind is float or dtype not in weak):
                 return slow(self, other)
-        elif isinstance(other, Tensor):
+        elif kind is Tensor or isinstance(other, Tensor):
             y = other._data
-            if y.dtype is not dtype or not (any_kind or dtype is _F32 or dtype is _F64) or y.size > _SMALL:
+            if y.dtype is not dtype or not (dtype is _F32 or dtype is _F64 or dtype in exact):
+                return slow(self, other)
+            if y.size > _SMALL:
                 return slow(self, other)
         else:
             return slow(self, other)
@@ -210,25 +289,53 @@ def binary_method(
             return slow(self, other)
         try:
             out = ufunc(x, y)
-        except (ValueError, TypeError, OverflowError, RuntimeWarning, FloatingPointError):
+        except _REFUSED:
             return slow(self, other)
-        if out.__class__ is not _ndarray:
-            out = _asarray(out)
         t = _new(Tensor)
-        t._data = out
-        t._node = None
+        t._data = out if out.__class__ is _ndarray else _asarray(out)
+        t._node = t._storage = t._view = t._grad = t._hooks = None
         t._index = 0
         t._requires_grad = False
-        t._storage = None
-        t._view = None
-        t._grad = None
-        t._hooks = None
+        if differentiable and mode.grad:
+            if number:
+                if self._requires_grad:
+                    recorder.with_number(self, x, y, t, True)
+            elif self._requires_grad or other._requires_grad:
+                recorder.binary(self, other, x, y, t)
+        return t
+
+    return method
+
+
+def reflected_method(op: Pointwise, slow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A Tensor method `(self, other)` for `op` of a Python number `other` and a small float tensor, in this order."""
+    ufunc = type(op).ufunc
+    differentiable = op.differentiable
+    recorder = _Recorder(op)
+
+    def method(self: Any, other: Any) -> Any:
+        mode = local.mode
+        x = self._data
+        dtype = x.dtype
+        kind = other.__class__
         if (
-            recorded
-            and mode.grad
-            and (self._requires_grad or (kind is not float and kind is not int and other._requires_grad))
+            (kind is not float and kind is not int)
+            or (dtype is not _F32 and dtype is not _F64)
+            or mode.tracer is not None
+            or x.size > _SMALL
         ):
-            _record_binary(op, self, other, x, y, t)
+            return slow(self, other)
+        try:
+            out = ufunc(other, x)
+        except _REFUSED:
+            return slow(self, other)
+        t = _new(Tensor)
+        t._data = out if out.__class__ is _ndarray else _asarray(out)
+        t._node = t._storage = t._view = t._grad = t._hooks = None
+        t._index = 0
+        t._requires_grad = False
+        if differentiable and self._requires_grad and mode.grad:
+            recorder.with_number(self, x, other, t, False)
         return t
 
     return method
@@ -236,7 +343,9 @@ def binary_method(
 
 def unary_method(op: Pointwise, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A Tensor method `(self)` for `op` on small float32 and float64 tensors; `slow` takes the rest."""
-    ufunc = type(op).ufunc
+    ufunc = type(op).ufunc if op.fast else op.reference
+    differentiable = op.differentiable
+    recorder = _Recorder(op)
 
     def method(self: Any) -> Any:
         mode = local.mode
@@ -246,24 +355,15 @@ def unary_method(op: Pointwise, slow: Callable[[Any], Any]) -> Callable[[Any], A
             return slow(self)
         try:
             out = ufunc(x)
-        except (RuntimeWarning, FloatingPointError):
+        except _REFUSED:
             return slow(self)
-        if out.__class__ is not _ndarray:
-            out = _asarray(out)
-        t = wrap(out)
-        if op.differentiable and self._requires_grad and mode.grad:
-            keep, _, keep_out = _fast_masks.get((op, 1)) or _fast_mask(op, 1)
-            node = self._node
-            source = self if node is None else node if self._index == 0 else (node, self._index)
-            storage = None
-            if keep_out:
-                storage = t._storage = Storage()
-            versions = None if self._storage is None else [self._storage._version if keep else 0, 0]
-            t._node = TapeNode(
-                op, (source,), (x if keep else None, out if keep_out else None),
-                (self if keep else None, storage), versions, None,
-            )  # fmt: skip
-            t._requires_grad = True
+        t = _new(Tensor)
+        t._data = out if out.__class__ is _ndarray else _asarray(out)
+        t._node = t._storage = t._view = t._grad = t._hooks = None
+        t._index = 0
+        t._requires_grad = False
+        if differentiable and self._requires_grad and mode.grad:
+            recorder.unary(self, x, t)
         return t
 
     return method

@@ -17,7 +17,7 @@ class Miss:
         return "; ".join(self.differences) or "guards on captured state failed"
 
 
-_LEAF_FIELDS = ("shape", "dtype", "requires_grad", "contiguous", "same tensor as argument")
+_LEAF_FIELDS = ("shape", "dtype", "requires_grad", "contiguous", "same tensor as argument", "identity")
 _PARTS = ("argument structure", "ambient state (grad mode, default dtype)", "values the function reads")
 
 

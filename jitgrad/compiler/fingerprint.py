@@ -24,12 +24,12 @@ def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
     if kind in _SCALARS:
         return (kind, x) if kind is not float else (kind, x.hex())
     if isinstance(x, Tensor):
-        return _Same(x)
+        return Same(x)
     epoch = getattr(x, "_epoch", None)
     if epoch.__class__ is int:
-        return (_Same(x), epoch)
+        return (Same(x), epoch)
     if depth == 0:
-        return _Same(x)
+        return Same(x)
     if kind in (list, tuple, set, frozenset):
         items = list(x) if kind in (list, tuple) else sorted(map(repr, x))
         return (kind, len(items), tuple([fingerprint(v, depth - 1) for v in items[:_LONG]]))
@@ -37,19 +37,19 @@ def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
         pairs = list(x.items())[:_LONG]
         return (kind, len(x), tuple([(_name(k), fingerprint(v, depth - 1)) for k, v in pairs]))
     if isinstance(x, types.MethodType):
-        return (_Same(x.__func__), fingerprint(x.__self__, depth), _function(x.__func__, depth - 1))
+        return (Same(x.__func__), fingerprint(x.__self__, depth), _function(x.__func__, depth - 1))
     if isinstance(x, types.FunctionType):
-        return (_Same(x), _function(x, depth - 1))
+        return (Same(x), _function(x, depth - 1))
     if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
-        return _Same(x)
-    return (_Same(x), fingerprint(vars(x), depth - 1))
+        return Same(x)
+    return (Same(x), fingerprint(vars(x), depth - 1))
 
 
 def _name(key: Any) -> Hashable:
-    return key if isinstance(key, _SCALARS) else _Same(key)
+    return key if isinstance(key, _SCALARS) else Same(key)
 
 
-class _Same:
+class Same:
     """Compares by identity and keeps its object alive."""
 
     __slots__ = ("x",)
@@ -58,7 +58,7 @@ class _Same:
         self.x = x
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.x is other.x
+        return isinstance(other, Same) and self.x is other.x
 
     def __hash__(self) -> int:
         return id(self.x)

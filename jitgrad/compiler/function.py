@@ -23,7 +23,7 @@ from ..dump import observer_for
 from ..mode import local
 from ..tensor import Tensor, rebinding
 from .explain import Explanation, Miss, describe_miss
-from .fingerprint import fingerprint
+from .fingerprint import Same, fingerprint
 from .materialise import run_segment
 from .specialise import Escapes, Specialisation, replay, specialise
 from .tracer import Tracer
@@ -79,13 +79,13 @@ class CompiledFunction:
         for x in leaves:
             if isinstance(x, Tensor):
                 data = x._data
+                same = None if type(x) is Tensor else Same(x)  # a parameter may be reached through its module as well
                 parts.append(
-                    (data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, _first(leaves, x))
+                    (data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, _first(leaves, x), same)
                 )
             else:
                 parts.append(fingerprint(x))
-        if _overlap(leaves):
-            parts.append("arguments share memory")
+        parts.append(_overlap(leaves))
         return tuple(parts)
 
     def _first_call(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
@@ -141,8 +141,6 @@ class CompiledFunction:
                 return f"the call changed attributes of {type(thing).__name__}"
         if self._key(leaves, pytree.flatten(((), {}))[1])[2] != key[2]:
             return "the call changed Python values it depends on"
-        if _written_overlap(tracer):
-            return "the call writes to memory that another of its tensors shares"
         kept = _outputs(result, tracer)
         if _escaping(tracer, kept):
             gc.collect()
@@ -187,10 +185,17 @@ def _first(leaves: Sequence[Any], x: Any) -> int:
     return next(i for i, y in enumerate(leaves) if y is x)
 
 
-def _overlap(leaves: Sequence[Any]) -> bool:
-    shared = [x for x in leaves if isinstance(x, Tensor) and x._storage is not None]
-    storages = {id(x): id(x._storage) for x in shared}
-    return len(set(storages.values())) < len(storages)
+def _overlap(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+    """Pairs of different argument tensors that share memory."""
+    views = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and isinstance(x._data.base, np.ndarray)]
+    if not views:
+        return ()
+    return tuple(
+        (i, j)
+        for i in views
+        for j, y in enumerate(leaves)
+        if isinstance(y, Tensor) and y is not leaves[i] and np.may_share_memory(leaves[i]._data, y._data)
+    )
 
 
 def valid(spec: Specialisation, leaves: Sequence[Any]) -> bool:
@@ -198,6 +203,10 @@ def valid(spec: Specialisation, leaves: Sequence[Any]) -> bool:
     for thing, epoch in spec.touched:
         if thing._epoch != epoch:
             return False
+    if spec.written or spec.captured:
+        for x in leaves:
+            if isinstance(x, Tensor) and _meets_captured(spec, x):
+                return False
     for t, is_none in spec.grad_guards:
         if (t._grad is None) is not is_none:
             return False
@@ -206,6 +215,17 @@ def valid(spec: Specialisation, leaves: Sequence[Any]) -> bool:
             return False
         spec.rebinding = rebinding.count
     return True
+
+
+def _meets_captured(spec: Specialisation, x: Tensor) -> bool:
+    """Whether an argument shares memory with a captured tensor, where one of the two is written."""
+    data = x._data
+    if id(x) in spec.captured:
+        return True
+    if not isinstance(data.base, np.ndarray):
+        return False
+    others = spec.captured.values() if spec.writes_arguments else spec.written
+    return any(np.may_share_memory(data, t._data) for t in others)
 
 
 def _grad_flags(spec: Specialisation, leaves: Sequence[Any]) -> tuple[bool, ...]:
@@ -230,17 +250,6 @@ def _outputs(result: Any, tracer: Tracer) -> set[int]:
 
 def _escaping(tracer: Tracer, kept: set[int]) -> bool:
     return any(id(t) not in kept for t in tracer.live())
-
-
-def _written_overlap(tracer: Tracer) -> bool:
-    """Whether a written tensor from outside shares memory with another tensor that the trace uses."""
-    entries = [s for s in tracer.outside.values() if s.slot is not None]
-    for s in entries:
-        if s.written:
-            for other in entries:
-                if other is not s and np.may_share_memory(s.tensor._data, other.tensor._data):
-                    return True
-    return False
 
 
 def compile(

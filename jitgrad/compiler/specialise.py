@@ -31,7 +31,7 @@ from ..mode import local
 from ..tape import Storage, TapeNode, residual_mask
 from ..tensor import Tensor, wrap
 from .materialise import tape_nodes
-from .sources import Source
+from .sources import ArgumentSource, CapturedSource, Source
 from .tracer import Tracer
 
 # How to make a result tensor again: ("value", output, requires grad, graph freed), ("source", s), or
@@ -61,6 +61,9 @@ class Specialisation:
     runs: int = 0
     rebinding: int = -1
     requires_grad: tuple[bool, ...] = field(default=())
+    captured: dict[int, Tensor] = field(default_factory=dict)  # tensors reached otherwise than as arguments
+    written: tuple[Tensor, ...] = ()  # those of them that are written
+    writes_arguments: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +105,9 @@ def specialise(
         types=tuple(v.type for v in tracer.builder.inputs), grad_guards=tuple(tracer.grad_guards),
         touched=tuple(tracer.touched.values()), trace_ms=trace_ms,
         compile_ms=(time.perf_counter() - start) * 1e3,
+        captured={id(s.captured): s.captured for s in tracer.sources if isinstance(s, CapturedSource)},
+        written=tuple(s.tensor for s in written if isinstance(tracer.sources[s.slot], CapturedSource)),
+        writes_arguments=any(isinstance(tracer.sources[s.slot], ArgumentSource) for s in written),
     )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ class Tracer:
         self._known: dict[int, Source] = {id(t): ArgumentSource(i) for i, t in reversed(arguments.items())}
         self._arguments = arguments
         self._location: Any = None
+        self._written: dict[int, Tensor] = {}
 
     # values -------------------------------------------------------------------------------------------------
 
@@ -191,6 +192,30 @@ class Tracer:
             elif id(v) in self.outside:
                 self.outside[id(v)].value = self._derive(new, self.root(v)[1])
 
+    def ends_before(self, operands: Sequence[Tensor]) -> bool:
+        """End the trace if one of these shares memory with a tensor whose writes are still pending here."""
+        if not self._written:
+            return False
+        for t in operands:
+            if t._data.__class__ is not Value and id(t) not in self.outside and self.root(t)[0] is t:
+                if any(np.may_share_memory(t._data, w._data) for w in self._written.values()):
+                    self.materialise("a tensor shares memory with one that was written in place")
+                    return True
+        return False
+
+    def ends_before_write(self, t: Tensor) -> bool:
+        """End the trace if a write to `t` would be seen by other tensors from outside that this trace reads."""
+        root = self.root(t)[0]
+        if root._data.__class__ is Value or id(root) in self._written:
+            return False
+        others = [s.tensor for s in self.outside.values() if s.slot is not None] + list(self._arguments.values())
+        for other in others:
+            if other is not root and np.may_share_memory(other._data, root._data):
+                self.materialise("an in-place write reaches memory that another argument shares")
+                return True
+        self._written[id(root)] = root
+        return False
+
     def rebased(self, t: Tensor) -> None:
         """`t` is about to get a history; for a tensor from outside that ends the trace."""
         if t._data.__class__ is not Value:
@@ -229,13 +254,14 @@ class Tracer:
     def random_state(self, generator: Any, draws: int) -> tuple[Tensor, Tensor]:
         """Seed and offset for a random op, which consumes `draws` steps of `generator` at each call."""
         if id(generator) not in self.draws:
-            seed = self.host_scalar(lambda: generator.seed_value, dtypes.int64, "random seed")
-            offset = self.host_scalar(lambda: generator.offset, dtypes.int64, "random offset")
+            scalar = TensorType((), dtypes.int64)
+            seed = self._slot(HostSource(lambda: generator.seed_value, np.int64, "random seed"), scalar)
+            offset = self._slot(HostSource(lambda: generator.offset, np.int64, "random offset"), scalar)
             self.draws[id(generator)] = (generator, 0, (seed, offset))
         _, used, (seed, offset) = self.draws[id(generator)]
         self.draws[id(generator)] = (generator, used + draws, (seed, offset))
         step = self.full(TensorType((), dtypes.int64), used)
-        return seed, self.traced(self.add(self.value(offset), self.value(step)))
+        return self.traced(seed), self.traced(self.add(offset, self.value(step)))
 
     # ends ---------------------------------------------------------------------------------------------------
 

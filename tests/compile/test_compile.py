@@ -75,7 +75,7 @@ def test_captured_tensors_are_read_at_each_call():
     w = jg.ones(6)
     f = jg.compile(lambda x: x * w)
     f(X)
-    w.fill_(3.0)
+    w.copy_(jg.full((6,), 3.0))
     np.testing.assert_allclose(f(X).numpy(), X.numpy() * 3, rtol=1e-6)
     assert specialisations(f) == 1
 
@@ -267,6 +267,7 @@ def test_a_wrong_shape_names_the_users_line():
         assert "f32[2,3]" in str(error.value) and "f32[4,5]" in str(error.value)
 
 
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")
 def test_arguments_that_share_memory():
     @jg.compile
     def f(x, y):
@@ -279,6 +280,21 @@ def test_arguments_that_share_memory():
     assert f(jg.zeros(3), jg.zeros(3)).tolist() == [0.0] * 3
     same = jg.zeros(3)
     assert f(same, same).tolist() == [2.0] * 3
+
+
+def test_a_captured_tensor_as_argument():
+    w = jg.zeros(3)
+
+    @jg.compile
+    def f(x):
+        w.add_(1)
+        return x * 2
+
+    for _ in range(2):
+        w.zero_()
+        assert f(jg.ones(3)).tolist() == [2.0] * 3
+        assert f(w).tolist() == [4.0] * 3
+        assert w.tolist() == [2.0] * 3
 
 
 def test_methods_and_decorators():
