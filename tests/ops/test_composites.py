@@ -2,18 +2,20 @@
 
 import numpy as np
 import pytest
+from ops.gradients import check_gradients
 from ops.samples import samples_of
 from ops.test_conformance import assert_close
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.autodiff import residuals
+from jitgrad.ir.builder import Builder
 from jitgrad.ir.interpreter import decomposition, run
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops import REGISTRY
 from jitgrad.ir.ops.activation import Elu, Gelu, Relu
 from jitgrad.ir.ops.conv import Conv
 from jitgrad.ir.ops.loss import CrossEntropy
-from jitgrad.ir.ops.normalization import BatchNorm
+from jitgrad.ir.ops.normalization import BatchNorm, RmsNorm
 from jitgrad.ir.ops.pooling import AvgPool, MaxPool
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.slicing import Concat, Pad, Slice
@@ -69,3 +71,10 @@ IMAGE, WEIGHT, INDEX = f32(2, 3, 8, 8), f32(4, 3, 3, 3), TensorType((5,), dtypes
 def test_gradients_keep_no_more_than_they_use(op, types, kept):
     needs = [t.dtype.is_differentiable for t in types]
     assert residuals(op, types, needs) == kept
+
+
+def test_an_operand_that_comes_twice_gets_its_gradient_once():
+    b = Builder()
+    x = b.input(TensorType((4,), dtypes.float64))
+    graph = b.build([b(RmsNorm(1, 1e-3), x, x)])
+    check_gradients(graph, [np.array([0.5, -1.0, 2.0, 0.25])])
