@@ -11,7 +11,7 @@ from ..fuse.groups import Template
 from ..fuse.program import KernelStep, Program
 from .column import lower_column
 from .group_lowering import GroupLowering
-from .kernel_builder import Launch, Operand, Scratch
+from .kernel_builder import Launch, Operand, Scratch, nbytes_of
 from .map import lower_map
 from .row import lower_row
 from .split import lower_split
@@ -29,4 +29,4 @@ def lower(program: Program, step: KernelStep, in_place: Mapping[Value, Value]) -
     return _LOWERINGS[step.group.template](GroupLowering(program, step, in_place))
 
 
-__all__ = ["Launch", "Operand", "Scratch", "lower"]
+__all__ = ["Launch", "Operand", "Scratch", "lower", "nbytes_of"]

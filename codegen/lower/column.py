@@ -108,8 +108,7 @@ def _first(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
         updated = fold.stepped(b.finish(lowering.expression(root)), row)
         starting += [b.store_scratch(p, cell, v) for p, v in zip(places, fold.initial)]
         folding += [b.store_scratch(p, cell, v) for p, v in zip(places, updated)]
-    for root in lowering.full_stores:
-        folding.append(b.store(root.number, lowering.group.index, b.finish(lowering.expression(root))))
+    folding += lowering.store_full(b, lowering.full_stores)
     tasks = columns.outer_length * columns.blocks * columns.chunks
     parallel = Header(TASK, scalar.const(0), b.slot("tasks", tasks), PARALLEL)
     body = [*nest([vector], starting), *nest([rows, vector], folding)]

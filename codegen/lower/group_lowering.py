@@ -18,7 +18,7 @@ from ..fuse.groups import Group, Level, outer_index, variables_of
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
 from ..loops.ir import AccRef, Init, Stmt, Update, acc_ref
-from .kernel_builder import KernelBuilder, Operand, Scratch
+from .kernel_builder import KernelBuilder, Operand, nbytes_of
 from .nest import Axis, merge_axes, uses_of
 
 _NANOSECONDS_PER_OPERATION: Final = 0.04  # one lane of a vector instruction, about
@@ -105,6 +105,16 @@ class GroupLowering:
         memo[expr] = found
         return found
 
+    def store_full(self, b: KernelBuilder, roots: Sequence[Root]) -> list[Stmt]:
+        """Stores of values over the whole domain. All are computed before any, where one overwrites an operand."""
+        values = [b.finish(self.expression(r)) for r in roots]
+        inits: list[Stmt] = []
+        if any(r.value in self.in_place for r in roots):
+            held = [self.new_accumulator(v.dtype) for v in values]
+            inits = [Init(a.index, v) for a, v in zip(held, values)]
+            values = list(held)
+        return inits + [b.store(r.number, self.group.index, v) for r, v in zip(roots, values)]
+
     def outer_index(self, root: Root) -> Index:
         """Where an outer value's element is stored."""
         index = outer_index(self.group, len(root.value.shape))
@@ -139,7 +149,7 @@ class GroupLowering:
         for n in self.group.domain:
             numel *= n
         operations = sum(cost(self.expression(r)) + 1 for r in self.group.roots if self._counts(r))
-        moved = sum(o.nbytes if isinstance(o, Scratch) else o.type.nbytes for o in operands)
+        moved = sum(nbytes_of(o) for o in operands)
         return numel * operations * _NANOSECONDS_PER_OPERATION + moved * _NANOSECONDS_PER_BYTE
 
     def _counts(self, root: Root) -> bool:

@@ -33,6 +33,11 @@ class Scratch:
 Operand: TypeAlias = Value | Scratch
 
 
+def nbytes_of(operand: Operand) -> int:
+    """Bytes of a value or of scratch memory."""
+    return operand.nbytes if isinstance(operand, Scratch) else operand.type.nbytes
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Launch:
     """A kernel with what it is run on. `extent` is the length of its parallel loop (1 if it has none).

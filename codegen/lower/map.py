@@ -13,7 +13,5 @@ def lower_map(lowering: GroupLowering) -> list[Launch]:
     loops = lowering.loops(range(len(group.domain)), lowering.all_expressions())
     b.use_axes(loops)
     headers, extent = parallel(b, loops, 0)
-    stores = [
-        b.store(r.number, group.index, b.finish(lowering.expression(r))) for r in lowering.full_stores
-    ]
+    stores = lowering.store_full(b, lowering.full_stores)
     return [b.launch(nest(headers, stores), extent, lowering.work(b.operands), lowering.label())]

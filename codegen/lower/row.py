@@ -109,9 +109,7 @@ def _stream(
     for root, fold in zip(roots, folds):
         element = b.finish(lowering.expression(root))
         stmts.append(fold.update(fold.stepped(element, b.row_major(reduced))))
-    for root in inner:
-        stmts.append(b.store(root.number, lowering.group.index, b.finish(lowering.expression(root))))
-    return stmts
+    return stmts + lowering.store_full(b, inner)
 
 
 def _outer(lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int) -> list[Stmt]:

@@ -69,9 +69,7 @@ def _stream(lowering: GroupLowering, b: KernelBuilder, loops: Sequence[Axis], fo
     for root, fold in zip(lowering.reductions, folds):
         element = b.finish(lowering.expression(root))
         stmts.append(fold.update(fold.stepped(element, b.row_major(loops))))
-    for root in lowering.full_stores:
-        stmts.append(b.store(root.number, lowering.group.index, b.finish(lowering.expression(root))))
-    return stmts
+    return stmts + lowering.store_full(b, lowering.full_stores)
 
 
 def _second(lowering: GroupLowering, partials: Sequence[Sequence[Scratch]], chunks: int) -> Launch:

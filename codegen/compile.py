@@ -1,0 +1,107 @@
+"""From a graph to an `Executable`, in order: prepare, fuse, plan (which lowers), compile, encode."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, Final
+
+from jitgrad.ir.config import config
+from jitgrad.ir.graph import Graph
+
+from .cpu.kernels import compile_kernels
+from .encode import encode
+from .executable import Executable, Stats
+from .fuse.program import KernelStep, Program, fuse
+from .loops.ir import Kernel
+from .loops.verify import verify_kernel
+from .options import DEFAULT, CompileOptions
+from .plan import Plan, make_plan
+from .plan_verify import verify_plan
+from .prepare import prepare
+from .program_text import DumpText
+
+Observer = Callable[[str, Any], None]
+NO_ALIASES: Final[Mapping[int, int]] = MappingProxyType({})
+
+
+def ignore(stage: str, what: Any) -> None:
+    """The observer that looks away."""
+
+
+def compile_graph(
+    graph: Graph,
+    *,
+    name: str = "graph",
+    aliases: Mapping[int, int] = NO_ALIASES,
+    options: CompileOptions = DEFAULT,
+    observer: Observer = ignore,
+) -> Executable:
+    """Compile `graph`, which may hold composites.
+
+    `aliases[k] = i` writes output `k` into the memory of input `i`, after everything that reads the input's old value;
+    other outputs are fresh arrays. `observer(stage, object)` sees the result of every stage.
+
+    >>> import numpy as np
+    >>> from jitgrad.ir import dtypes
+    >>> from jitgrad.ir.builder import Builder
+    >>> from jitgrad.ir.ops.arithmetic import Add
+    >>> from jitgrad.ir.types import TensorType
+    >>> b = Builder()
+    >>> x = b.input(TensorType((3,), dtypes.float32))
+    >>> run = compile_graph(b.build([b(Add(), x, x)]))
+    >>> run([np.array([1, 2, 3], np.float32)])
+    [array([2., 4., 6.], dtype=float32)]
+    """
+    stats = Stats()
+    with _timed(stats, "prepare"):
+        prepared = prepare(graph, options)
+    observer("prepared", prepared)
+    with _timed(stats, "fuse"):
+        program = fuse(prepared, options)
+    observer("fused", program)
+    with _timed(stats, "plan"):
+        plan = make_plan(program, dict(aliases))
+        if options.check_plan:
+            verify_plan(plan)
+    observer("plan", plan)
+    with _timed(stats, "compile"):
+        kernels = list(dict.fromkeys(x.kernel for launches in plan.launches for x in launches))
+        if config.verify:
+            for kernel in kernels:
+                verify_kernel(kernel)
+        native = compile_kernels(kernels)
+    observer("kernels", native)
+    with _timed(stats, "encode"):
+        segments = encode(plan, {k: n.address for k, n in zip(kernels, native)})
+    _count(stats, plan, program, native)
+    return Executable(name, plan, segments, native, stats, DumpText(prepared))
+
+
+@contextmanager
+def _timed(stats: Stats, stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    stats.stages_ms[stage] = 1e3 * (time.perf_counter() - start)
+
+
+_SEEN: set[str] = set()
+
+
+def _count(stats: Stats, plan: Plan, program: Program, native: list[Any]) -> None:
+    keys = {n.key for n in native}
+    stats.kernels = len(keys)
+    stats.compiled = len(keys - _SEEN)
+    stats.reused = stats.kernels - stats.compiled
+    _SEEN.update(keys)
+    stats.arena_bytes = plan.arena_bytes
+    stats.bytes = sum(_bytes(plan, s) for s in program.steps)
+
+
+def _bytes(plan: Plan, step: Any) -> int:
+    return 0
+
+
+_ = (Kernel, KernelStep)

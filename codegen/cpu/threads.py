@@ -1,0 +1,120 @@
+"""Threads for kernels: how many to use, and the native function that shares a loop out among them.
+
+The pool is Numba's TBB layer, entered from emitted code. It may be used from several Python threads at once and survives
+fork. Where TBB is missing everything runs on the calling thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from jitgrad.ir.config import config
+
+_LIBRARIES: Final = {"linux": "libtbb.so.12", "darwin": "libtbb.12.dylib", "win32": "tbb12.dll"}
+
+
+def available_cores() -> int:
+    """Cores this process may use: by affinity, and by the quota of its control group."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    quota = _cgroup_quota()
+    return max(1, cores if quota is None else min(cores, int(quota)))
+
+
+def _cgroup_quota(root: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """Cores by the control group's quota, versions 2 and 1; `None` without one."""
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu" / "cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu" / "cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    return None if quota in ("max", "-1") or int(period) <= 0 else max(1.0, int(quota) / int(period))
+
+
+class Pool:
+    """The process's pool. `parallel_for` is the address of its entry, 0 where there is none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._entry: int | None = None
+        self._loaded: list[Any] = []
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that a kernel may use."""
+        if self._threads == 0:
+            self._threads = config.num_threads or available_cores()
+        return self._threads
+
+    @num_threads.setter
+    def num_threads(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"the number of threads must be at least 1, not {count}")
+        self._threads = count
+
+    @property
+    def parallel_for(self) -> int:
+        """The address of the native function; the pool is started with the first use."""
+        if self._entry is None:
+            with self._lock:
+                if self._entry is None:
+                    self._entry = self._start()
+        return self._entry
+
+    def _start(self) -> int:
+        library = _load_tbb()
+        if library is None:
+            return 0
+        try:
+            from numba.np.ufunc import tbbpool  # lazy: loads Numba
+        except ImportError:
+            return 0
+        self._loaded += [library, tbbpool]
+        ctypes.CFUNCTYPE(None, ctypes.c_int)(tbbpool.launch_threads)(max(self.num_threads, available_cores()))
+        return int(tbbpool.parallel_for)
+
+
+def _load_tbb() -> ctypes.CDLL | None:
+    """TBB, with its symbols visible to Numba's layer: the `tbb` wheel's, or the system's."""
+    name = _LIBRARIES.get(sys.platform)
+    if name is None:
+        return None
+    for path in (*_wheel_files(name), name):
+        try:
+            return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError:
+            continue
+    return None
+
+
+def _wheel_files(name: str) -> list[str]:
+    try:
+        files = importlib.metadata.files("tbb") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [str(f.locate()) for f in files if f.name == name]
+
+
+pool: Final = Pool()
+
+
+def get_num_threads() -> int:
+    """How many threads kernels use."""
+    return pool.num_threads
+
+
+def set_num_threads(count: int) -> None:
+    """Use `count` threads from now on, in this process. Results do not depend on it."""
+    pool.num_threads = count

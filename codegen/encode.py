@@ -1,0 +1,193 @@
+"""From a plan to segments: code for the native driver, and calls of the host between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.op import Op
+
+from .cpu import blas, driver
+from .cpu.abi import pack_params
+from .fuse.program import HostStep, KernelStep, ProductStep
+from .loops.ir import Kernel
+from .lower import Launch, Operand, nbytes_of
+from .plan import CopyStep, Place, Plan
+from .schedule import grain
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeSegment:
+    """Consecutive native steps, as the driver's code. `address` is that of `code`, which must stay alive."""
+
+    code: Array
+    address: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperand:
+    """An array in a region: which one, where, and its type."""
+
+    region: int
+    offset: int
+    shape: tuple[int, ...]
+    dtype: Any
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostSegment:
+    """One op run through NumPy."""
+
+    op: Op
+    operands: tuple[HostOperand, ...]
+    results: tuple[HostOperand, ...]
+    node: Node
+
+
+Segment: TypeAlias = NativeSegment | HostSegment
+
+
+@dataclass(slots=True)
+class Regions:
+    """Numbers of regions in the driver's table: inputs, outputs, constants, arena."""
+
+    inputs: int
+    outputs: int
+    constants: int
+
+    def number(self, place: Place) -> int:
+        """The region of a place."""
+        first = {"input": 0, "output": self.inputs, "constant": self.inputs + self.outputs}
+        if place.region == "arena":
+            return self.inputs + self.outputs + self.constants
+        return first[place.region] + place.index
+
+
+@dataclass(slots=True)
+class _Code:
+    """Cells under construction: steps, and data that they point to, which goes behind them."""
+
+    cells: list[int] = field(default_factory=list)
+    data: list[int] = field(default_factory=list)
+    relocations: list[int] = field(default_factory=list)  # cells that hold positions within `data`
+    steps: int = 0
+
+    def pointer(self, values: Sequence[int]) -> int:
+        """The position of `values` in the data; the cell that holds it must be relocated."""
+        at = len(self.data)
+        self.data += values or [0]
+        return at
+
+    def finish(self) -> NativeSegment:
+        """The segment."""
+        start = len(self.cells) + 1
+        cells = [*self.cells, driver.END, *self.data]
+        for k in self.relocations:
+            cells[k] += start
+        code = np.array(cells, np.int64)
+        return NativeSegment(code, code.ctypes.data, self.steps)
+
+
+def encode(plan: Plan, addresses: Mapping[Kernel, int]) -> list[Segment]:
+    """The segments of a plan, given where each kernel's machine code is."""
+    return _Encoder(plan, addresses).run()
+
+
+class _Encoder:
+    def __init__(self, plan: Plan, addresses: Mapping[Kernel, int]) -> None:
+        self.plan = plan
+        self.addresses = addresses
+        graph = plan.program.graph
+        self.regions = Regions(len(graph.inputs), len(graph.outputs), len(plan.program.constants))
+        self.segments: list[Segment] = []
+        self.code = _Code()
+
+    def run(self) -> list[Segment]:
+        """All steps in order."""
+        for step, launches in zip(self.plan.steps, self.plan.launches):
+            match step:
+                case HostStep(node=node):
+                    self.flush()
+                    self.segments.append(self.host(node))
+                case KernelStep():
+                    for launch in launches:
+                        self.kernel(launch)
+                case ProductStep(node=node):
+                    self.product(node)
+                case CopyStep():
+                    self.copy(step)
+        self.flush()
+        return self.segments
+
+    def flush(self) -> None:
+        """Close the native segment under way."""
+        if self.code.steps:
+            self.segments.append(self.code.finish())
+        self.code = _Code()
+
+    def pair(self, operand: Operand, offset: int = 0) -> tuple[int, int]:
+        """Region and byte offset."""
+        return self.place_pair(self.plan.place(operand), offset)
+
+    def place_pair(self, place: Place, offset: int = 0) -> tuple[int, int]:
+        """Region and byte offset of a place."""
+        return self.regions.number(place), place.offset + offset
+
+    def append(self, cells: Sequence[int], pointers: Sequence[int]) -> None:
+        """One step; `pointers` are the positions of cells that point into the data."""
+        base = len(self.code.cells)
+        self.code.relocations += [base + p for p in pointers]
+        self.code.cells += cells
+        self.code.steps += 1
+
+    def kernel(self, launch: Launch) -> None:
+        """One kernel launch; none if there is nothing to do."""
+        if launch.extent == 0:
+            return
+        kernel = launch.kernel
+        params = pack_params(kernel.params, launch.params).tolist()
+        head = [
+            driver.KERNEL, self.addresses[kernel], len(launch.operands), self.code.pointer(launch.slots),
+            self.code.pointer(params), launch.extent, grain(launch),
+        ]  # fmt: skip
+        self.append([*head, *(x for o in launch.operands for x in self.pair(o))], (3, 4))
+
+    def product(self, node: Node) -> None:
+        """One matrix product."""
+        p = blas.product_of(node)
+        if not node.result.type.numel:
+            return
+        size = p.dtype.itemsize
+        offsets = [size * x for entry in p.offsets for x in entry]
+        head = [
+            driver.GEMM, blas.gemm_address(p.dtype), self.code.pointer(p.block()), len(p.offsets),
+            self.code.pointer(offsets),
+        ]  # fmt: skip
+        pairs = (
+            *self.pair(p.lhs, size * p.lhs_offset),
+            *self.pair(p.rhs, size * p.rhs_offset),
+            *self.pair(node.result),
+        )
+        self.append([*head, *pairs], (2, 4))
+
+    def copy(self, step: CopyStep) -> None:
+        """One copy."""
+        self.append([driver.COPY, nbytes_of(step.source), *self.place_pair(step.target), *self.pair(step.source)], ())
+
+    def host(self, node: Node) -> HostSegment:
+        """A call of the host."""
+        operands = tuple(self.host_operand(v) for v in node.operands)
+        return HostSegment(node.op, operands, tuple(self.host_operand(v) for v in node.results), node)
+
+    def host_operand(self, value: Value) -> HostOperand:
+        """Where NumPy finds a value."""
+        region, offset = self.pair(value)
+        t = value.type
+        return HostOperand(region, offset, t.shape, t.dtype.np, t.nbytes)

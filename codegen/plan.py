@@ -1,0 +1,220 @@
+"""The plan of an executable: steps in order, and where every value lives.
+
+    region ::= input k | output k | constant k | arena
+    place  ::= region, byte offset
+
+Intermediate values share one arena, by liveness; a result may take over the memory of an operand that dies with the
+kernel. Outputs are computed right in their own memory, and outputs that alias an input right in that input's, where all
+that reads the input's old value has run before. What cannot be done so is copied at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from jitgrad.ir.graph import Value
+
+from .arena import Arena
+from .fuse.program import HostStep, KernelStep, ProductStep, Program, Step
+from .fuse.strided import product_operand
+from .lower import Launch, Operand, Scratch, lower
+from .lower.in_place import may_overwrite
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value starts: `region` is "input", "output", "constant" or "arena", `index` says which one."""
+
+    region: str
+    index: int = 0
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"arena+{self.offset}" if self.region == "arena" else f"{self.region} {self.index}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyStep:
+    """Copies the bytes of `source` to `target`; `result` is what the target holds afterwards."""
+
+    source: Operand
+    target: Place
+    result: Operand
+
+
+PlannedStep: TypeAlias = Step | CopyStep
+
+
+@dataclass(slots=True)
+class Plan:
+    """Steps in order; `launches[n]` are the kernels of step `n`. Aliases have no place of their own."""
+
+    program: Program
+    aliases: Mapping[int, int]  # output -> the input whose memory it is written to
+    steps: list[PlannedStep] = field(default_factory=list)
+    launches: list[list[Launch]] = field(default_factory=list)
+    places: dict[Operand, Place] = field(default_factory=dict)
+    in_place: dict[Value, Value] = field(default_factory=dict)  # result -> the operand whose memory it takes over
+    arena_bytes: int = 0
+
+    def place(self, operand: Operand) -> Place:
+        """Where a value or a scratch buffer lives."""
+        return self.places[operand if isinstance(operand, Scratch) else self.program.memory_of(operand)]
+
+    def output_place(self, index: int) -> Place:
+        """Where output `index` is expected."""
+        target = self.aliases.get(index)
+        return Place("output", index) if target is None else Place("input", target)
+
+
+def reads_of(program: Program, step: Step) -> tuple[Value, ...]:
+    """The values whose memory a step reads."""
+    match step:
+        case ProductStep(node=node):
+            found = [product_operand(v).source for v in node.operands]
+        case HostStep(node=node):
+            found = list(node.operands)
+        case KernelStep(group=group):
+            own = set(group.levels)
+            found = [program.values[r.number] for root in group.roots for r in root.reads if r.number not in own]
+    return tuple(dict.fromkeys(program.memory_of(v) for v in found))
+
+
+def writes_of(step: Step) -> tuple[Value, ...]:
+    """The values that a step computes into memory."""
+    return step.stores if isinstance(step, KernelStep) else step.node.results
+
+
+def make_plan(program: Program, aliases: Mapping[int, int]) -> Plan:
+    """Lower all groups and place all values."""
+    return _Planner(program, aliases).run()
+
+
+class _Planner:
+    def __init__(self, program: Program, aliases: Mapping[int, int]) -> None:
+        self.program = program
+        self.plan = Plan(program, aliases)
+        self.arena = Arena()
+        self.reads = [reads_of(program, s) for s in program.steps]
+        self.last_use = {v: n for n, reads in enumerate(self.reads) for v in reads}
+        self.outputs = [program.memory_of(v) for v in program.graph.outputs]
+        self.claimed: dict[Value, int] = {}  # value -> the output it is computed for
+
+    def run(self) -> Plan:
+        """The finished plan."""
+        places = self.plan.places
+        places.update({v: Place("input", k) for k, v in enumerate(self.program.graph.inputs)})
+        places.update({v: Place("constant", k) for k, v in enumerate(self.program.constants)})
+        self._claim_outputs()
+        for n, step in enumerate(self.program.steps):
+            self._add(n, step)
+        self._copy_outputs()
+        self.plan.arena_bytes = self.arena.size
+        return self.plan
+
+    # Outputs
+
+    def _claim_outputs(self) -> None:
+        """Outputs that aliases are written to choose first, because they save a copy of something that exists."""
+        aliases = self.plan.aliases
+        order = sorted(range(len(self.outputs)), key=lambda k: (k not in aliases, k))
+        defined = {v: n for n, s in enumerate(self.program.steps) for v in writes_of(s)}
+        for k in order:
+            value = self.outputs[k]
+            if value not in defined or value in self.claimed:
+                continue
+            if k not in aliases:
+                self.claimed[value] = k
+                self.plan.places[value] = Place("output", k)
+                continue
+            old = self.program.graph.inputs[aliases[k]]
+            if self._may_write_back(defined[value], old, value):
+                self.claimed[value] = k
+                self.plan.places[value] = self.plan.places[old]
+
+    def _may_write_back(self, n: int, old: Value, new: Value) -> bool:
+        """Whether step `n` may compute `new` right into the memory of the input `old`."""
+        last = self.last_use.get(old, -1)
+        if old in self.outputs or last > n:
+            return False
+        return last < n or self._take_over(n, old, new)
+
+    def _take_over(self, n: int, old: Value, new: Value) -> bool:
+        step = self.program.steps[n]
+        if not isinstance(step, KernelStep) or old in self.plan.in_place.values():
+            return False
+        if not may_overwrite(self.program, step, old, new):
+            return False
+        self.plan.in_place[new] = old
+        return True
+
+    def _copy_outputs(self) -> None:
+        """Copies for outputs that are not computed in place: fresh ones first, since write-backs change inputs."""
+        left = [k for k, v in enumerate(self.outputs) if self.claimed.get(v) != k]
+        changed = {self.program.graph.inputs[i] for i in self.plan.aliases.values()}
+        fresh = [k for k in left if k not in self.plan.aliases]
+        back = [k for k in left if k in self.plan.aliases and self._differs(k)]
+        sources: dict[int, Operand] = {k: self.outputs[k] for k in left}
+        for k in fresh:
+            self._copy(self.outputs[k], self.plan.output_place(k), self.program.graph.outputs[k])
+        for k in back:
+            if self.outputs[k] in changed:
+                sources[k] = self._saved(self.outputs[k])
+        for k in back:
+            self._copy(sources[k], self.plan.output_place(k), self.program.graph.outputs[k])
+
+    def _differs(self, k: int) -> bool:
+        return self.outputs[k] is not self.program.graph.inputs[self.plan.aliases[k]]
+
+    def _saved(self, value: Value) -> Scratch:
+        saved = Scratch(value.type.dtype, value.type.numel)
+        self._place_in_arena(saved, saved.nbytes)
+        self._copy(value, self.plan.places[saved], saved)
+        return saved
+
+    def _copy(self, source: Operand, target: Place, result: Operand) -> None:
+        self.plan.steps.append(CopyStep(source, target, result))
+        self.plan.launches.append([])
+
+    # Steps
+
+    def _add(self, n: int, step: Step) -> None:
+        for value in writes_of(step):
+            if value not in self.plan.places:
+                self._place_result(n, step, value)
+        launches = self._lower(step) if isinstance(step, KernelStep) else []
+        scratch = dict.fromkeys(o for x in launches for o in x.operands if isinstance(o, Scratch))
+        for buffer in scratch:
+            self._place_in_arena(buffer, buffer.nbytes)
+        self.plan.steps.append(step)
+        self.plan.launches.append(launches)
+        for buffer in scratch:
+            self.arena.release(self.plan.places[buffer].offset, buffer.nbytes)
+        for value in dict.fromkeys((*self.reads[n], *writes_of(step))):
+            if self.last_use.get(value, n) <= n:
+                self._release(value)
+
+    def _lower(self, step: KernelStep) -> list[Launch]:
+        in_place = {v: self.plan.in_place[v] for v in step.stores if v in self.plan.in_place}
+        return lower(self.program, step, in_place)
+
+    def _place_result(self, n: int, step: Step, value: Value) -> None:
+        """In a dying operand's memory if the kernel allows it, else in fresh memory."""
+        places = self.plan.places
+        for old in self.reads[n] if isinstance(step, KernelStep) else ():
+            dies = self.last_use[old] == n and places[old].region == "arena" and old not in self.outputs
+            if dies and old.type == value.type and self._take_over(n, old, value):
+                places[value] = places[old]
+                return
+        self._place_in_arena(value, value.type.nbytes)
+
+    def _place_in_arena(self, operand: Operand, nbytes: int) -> None:
+        self.plan.places[operand] = Place("arena", 0, self.arena.allocate(nbytes))
+
+    def _release(self, value: Value) -> None:
+        place = self.plan.places[value]
+        taken_over = value in self.plan.in_place.values()
+        if place.region == "arena" and not taken_over and value not in self.outputs:
+            self.arena.release(place.offset, value.type.nbytes)

@@ -1,0 +1,32 @@
+"""Which launches are shared out among threads, and in what portions.
+
+Portions depend on the problem's size alone, never on the number of threads; and since the iterations of a parallel loop
+are independent, they do not matter to results at all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .loops.ir import Kernel, Loop
+from .lower import Launch
+
+_SERIAL_BELOW: Final = 40_000.0  # nanoseconds of work; handing out costs about 5000
+_PORTION: Final = 12_000.0
+_MAX_PORTIONS: Final = 64
+_VECTOR_ALIGNMENT: Final = 256  # elements, so that portions start on cache lines
+
+
+def grain(launch: Launch) -> int:
+    """Iterations in one portion of the parallel loop; 0 for a launch that runs on the calling thread."""
+    if launch.extent < 2 or launch.work < _SERIAL_BELOW:
+        return 0
+    portions = min(_MAX_PORTIONS, max(2, int(launch.work / _PORTION)))
+    size = -(-launch.extent // portions)
+    if _is_flat(launch.kernel):
+        size = -(-size // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
+    return size if size < launch.extent else 0
+
+
+def _is_flat(kernel: Kernel) -> bool:
+    return any(isinstance(s, Loop) and s.kind == "parallel_vector" for s in kernel.body)
