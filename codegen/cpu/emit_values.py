@@ -18,16 +18,16 @@ from typing import TypeAlias
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
-from jitgrad.ir.scalar import Arg, Const, Expr
+from jitgrad.ir.scalar import Const, Expr
 from llvmlite import ir
 
-from .. import mathlib
 from ..loops import walk
 from ..loops.ir import AccRef, Kernel, Load, LoopVar, Param, Slot, Store
 from . import abi
 from . import emit_convert as conv
 from .emit_analysis import ANY_LOAD, Dependencies, Dependency, stride
 from .emit_convert import I1, I8, I32, I64, POINTER, memory_type, register_type, splat_constant, vector_of
+from .emit_math import math_function
 from .emit_scalar import constant, emit_fn, intrinsic, type_suffix
 from .options import EmitOptions
 
@@ -251,24 +251,12 @@ class ValueEmitter:
         return emit_fn(self.builder, fn, operand, expr.dtype, args, lanes, not self.options.strict)
 
     def _math(self, expr: Expr, args: list[ir.Value], lanes: int) -> ir.Value:
-        """A mathematical function, expanded into the closed core; half types go through float32."""
-        b, dtype = self.builder, expr.dtype
+        """A call of a mathematical function; half types go through float32."""
         assert expr.fn is not None
-        half = dtype in conv.HALF_TYPES
-        template = mathlib.expand(expr.fn, dtypes.float32 if half else dtype)
-        values: dict[Expr, ir.Value] = {}
-        for e in mathlib.order(template):
-            if isinstance(e, Arg):
-                values[e] = args[e.index]
-            elif isinstance(e, Const):
-                values[e] = constant(e.value, e.dtype, lanes)
-            else:
-                assert e.fn is not None
-                operand = e.args[1 if e.fn is scalar.Fn.SELECT else 0].dtype
-                inner = [values[a] for a in e.args]
-                values[e] = emit_fn(b, e.fn, operand, e.dtype, inner, lanes, contract=False)
-        result = values[template]
-        return conv.round_to_half(b, result, dtype, lanes) if half else result
+        dtype, half = expr.dtype, expr.dtype in conv.HALF_TYPES
+        function = math_function(self.builder.module, expr.fn, dtypes.float32 if half else dtype, lanes)
+        result = self.builder.call(function, args)
+        return conv.round_to_half(self.builder, result, dtype, lanes) if half else result
 
     # Memory
 

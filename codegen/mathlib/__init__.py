@@ -1,5 +1,5 @@
 """Mathematical functions as expressions over the closed scalar core, so that loops calling them vectorise."""
 
-from .registry import expand, order
+from .registry import Expansion, expand
 
-__all__ = ["expand", "order"]
+__all__ = ["Expansion", "expand"]

@@ -13,9 +13,9 @@ from typing import Final
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Expr, Fn
 
-from .formats import at_least, at_most, format_of, nearest_integer, polynomial, power_of_two, scale
+from .formats import LN2, at_least, at_most, format_of, nearest_integer, polynomial, power_of_two, scale
 
-_TAIL: Final = {
+EXP_TAIL: Final = {
     dtypes.float32: (
         0.5, 0.16666576666119928, 0.04166655421298415, 0.008363232883682618, 0.0013926250831497611,
     ),
@@ -25,26 +25,22 @@ _TAIL: Final = {
         2.5100472505694996e-08,
     ),
 }  # fmt: skip
-_LN2: Final = {
-    dtypes.float32: (0.693145751953125, 1.428606765330187e-06),
-    dtypes.float64: (0.6931471803691238, 1.9082149292705877e-10),
-}
-_RANGE: Final = {dtypes.float32: (-104.0, 89.0), dtypes.float64: (-746.0, 710.0)}
+RANGE: Final = {dtypes.float32: (-104.0, 89.0), dtypes.float64: (-746.0, 710.0)}
 """Below, exp gives 0; above, infinity."""
 
 
-def _reduced_expm1(x: Expr) -> tuple[Expr, Expr]:
+def reduced_expm1(x: Expr) -> tuple[Expr, Expr]:
     """`(n, e**r - 1)` for `x = n ln 2 + r`, `n` an integer expression."""
     whole, n = nearest_integer(x, 1.0 / math.log(2.0))
-    high, low = _LN2[x.dtype]
+    high, low = LN2[x.dtype]
     r = scalar.fma(whole, -low, scalar.fma(whole, -high, x))
-    return n, scalar.fma(r * r, polynomial(r, _TAIL[x.dtype]), r)
+    return n, scalar.fma(r * r, polynomial(r, EXP_TAIL[x.dtype]), r)
 
 
 def exp(x: Expr) -> Expr:
     """e**x; at most 1.1 ulp. NaN, infinities, overflow and denormal results as IEEE would have them."""
-    low, high = _RANGE[x.dtype]
-    n, fraction = _reduced_expm1(at_least(at_most(x, high), low))
+    low, high = RANGE[x.dtype]
+    n, fraction = reduced_expm1(at_least(at_most(x, high), low))
     return scale(fraction + 1.0, n)
 
 
@@ -52,7 +48,7 @@ def expm1(x: Expr) -> Expr:
     """e**x - 1; at most 1.2 ulp, exact in sign and value around 0."""
     fmt = format_of(x)
     lowest = -0.7 * (fmt.mantissa + 3)
-    n, fraction = _reduced_expm1(at_least(at_most(x, _RANGE[x.dtype][1]), lowest))
+    n, fraction = reduced_expm1(at_least(at_most(x, RANGE[x.dtype][1]), lowest))
     half_power = power_of_two(n - 1, fmt)
     result = scalar.fma(half_power, fraction, half_power - 0.5)
     return scalar.where(scalar.absolute(x) < 2.0 ** -(fmt.mantissa + 2), x, result + result)

@@ -40,6 +40,13 @@ FLOAT32: Final = Format(dtypes.float32, dtypes.int32, 23, 127)
 FLOAT64: Final = Format(dtypes.float64, dtypes.int64, 52, 1023)
 
 
+LN2: Final = {
+    dtypes.float32: (0.693145751953125, 1.428606765330187e-06),
+    dtypes.float64: (0.6931471803691238, 1.9082149292705877e-10),
+}
+"""log 2 as (high, low); the high part times an exponent is exact."""
+
+
 def format_of(x: Expr) -> Format:
     """The format of a float32 or float64 expression."""
     return FLOAT32 if x.dtype is dtypes.float32 else FLOAT64

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from jitgrad.ir import scalar
@@ -12,25 +14,44 @@ from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Expr, Fn
 
 from ..loops import walk
-from . import exponential, hyperbolic
+from . import error_function, exponential, gamma, hyperbolic, logarithm, power, trigonometric
 
-Expansion = Callable[..., Expr]
+EXPANSIONS: Final[dict[Fn, Callable[..., Expr]]] = {
+    **exponential.EXPANSIONS,
+    **logarithm.EXPANSIONS,
+    **trigonometric.EXPANSIONS,
+    **hyperbolic.EXPANSIONS,
+    **error_function.EXPANSIONS,
+    **power.EXPANSIONS,
+    **gamma.EXPANSIONS,
+}
+BINARY: Final = frozenset({Fn.ATAN2, Fn.POW})
+LIBRARY_BEYOND: Final = dict.fromkeys((Fn.SIN, Fn.COS, Fn.TAN), trigonometric.LARGEST)
+"""Functions whose expansion holds up to a magnitude; beyond it the C library's function is called."""
 
-EXPANSIONS: Final[dict[Fn, Expansion]] = {**exponential.EXPANSIONS, **hyperbolic.EXPANSIONS}
-_BINARY: Final = frozenset({Fn.ATAN2, Fn.POW})
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """`value` in terms of `scalar.arg(0)` (and `arg(1)`), free of functions of `scalar.MATH`.
+
+    Where `beyond` holds, `value` is not good and the C library's function must be called. `nodes` lists all
+    expressions under both, operands before users.
+    """
+
+    value: Expr
+    beyond: Expr | None
+    nodes: tuple[Expr, ...]
 
 
 @functools.cache
-def expand(fn: Fn, dtype: DType) -> Expr:
-    """`fn` of `scalar.arg(0, dtype)` (and `arg(1, dtype)`) without any function of `scalar.MATH`."""
+def expand(fn: Fn, dtype: DType) -> Expansion:
+    """`fn` of float32 or float64 arguments over the closed core."""
     expansion = EXPANSIONS.get(fn)
     if expansion is None:
         raise InternalError(f"no expansion of {fn.value}")
-    args = [scalar.arg(i, dtype) for i in range(2 if fn in _BINARY else 1)]
-    return expansion(*args)
-
-
-@functools.cache
-def order(template: Expr) -> list[Expr]:
-    """The nodes of an expansion, operands before users."""
-    return walk.postorder([template])
+    args = [scalar.arg(i, dtype) for i in range(2 if fn in BINARY else 1)]
+    value, beyond = expansion(*args), None
+    if fn in LIBRARY_BEYOND:
+        size = scalar.absolute(args[0])
+        beyond = (size > LIBRARY_BEYOND[fn][dtype]) & (size < math.inf)
+    return Expansion(value, beyond, tuple(walk.postorder([value] if beyond is None else [value, beyond])))

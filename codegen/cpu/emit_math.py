@@ -1,0 +1,73 @@
+"""Mathematical functions as functions of the module, one per function, type and number of lanes; LLVM inlines them."""
+
+from __future__ import annotations
+
+from jitgrad.ir import scalar
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.scalar import Arg, Const, Expr, Fn
+from llvmlite import ir
+
+from .. import mathlib
+from .emit_convert import register_type, splat_constant
+from .emit_scalar import constant, emit_fn, intrinsic, type_suffix
+
+
+def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int) -> ir.Function:
+    """The module's own `fn` on `lanes` values of float32 or float64, emitted on first use."""
+    name = f"{fn.value}.{dtype.short}x{lanes}"
+    found = module.globals.get(name)
+    if found is not None:
+        return found
+    kind, expansion = register_type(dtype, lanes), mathlib.expand(fn, dtype)
+    arity = sum(isinstance(e, Arg) for e in expansion.nodes)
+    function = _internal(module, name, kind, arity)
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    values: dict[Expr, ir.Value] = {}
+    for e in expansion.nodes:
+        if isinstance(e, Arg):
+            values[e] = function.args[e.index]
+        elif isinstance(e, Const):
+            values[e] = constant(e.value, e.dtype, lanes)
+        else:
+            assert e.fn is not None
+            operand = e.args[1 if e.fn is scalar.Fn.SELECT else 0].dtype
+            values[e] = emit_fn(b, e.fn, operand, e.dtype, [values[a] for a in e.args], lanes, contract=False)
+    result = values[expansion.value]
+    if expansion.beyond is None:
+        b.ret(result)
+    else:
+        _call_library_beyond(b, fn, values[expansion.beyond], result, function.args, lanes)
+    return function
+
+
+def _internal(module: ir.Module, name: str, kind: ir.Type, arity: int) -> ir.Function:
+    function = ir.Function(module, ir.FunctionType(kind, [kind] * arity), name)
+    function.linkage = "internal"
+    function.attributes.add("nounwind")
+    return function
+
+
+def _call_library_beyond(
+    b: ir.IRBuilder, fn: Fn, beyond: ir.Value, result: ir.Value, args: tuple[ir.Value, ...], lanes: int
+) -> None:
+    """Return `result`, corrected by the C library in the lanes where `beyond` holds, if there are any."""
+    function, start = b.function, b.block
+    slow, leave = b.append_basic_block("beyond"), b.append_basic_block("leave")
+    some = beyond
+    if lanes > 1:
+        bits = b.bitcast(beyond, ir.IntType(lanes))
+        some = b.icmp_unsigned("!=", bits, splat_constant(bits.type, 0, 1))
+    b.cbranch(some, slow, leave)
+    b.position_at_end(slow)
+    library = _internal(b.module, f"{function.name}.library", result.type, len(args))
+    library.attributes.add("noinline")
+    inner = ir.IRBuilder(library.append_basic_block("entry"))
+    name = f"llvm.{fn.value}.{type_suffix(result.type)}"
+    inner.ret(intrinsic(inner, name, result.type, library.args))
+    corrected = b.select(beyond, b.call(library, args), result)
+    b.branch(leave)
+    b.position_at_end(leave)
+    merged = b.phi(result.type)
+    merged.add_incoming(result, start)
+    merged.add_incoming(corrected, slow)
+    b.ret(merged)

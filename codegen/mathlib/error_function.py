@@ -1,0 +1,85 @@
+"""erf and erfc.
+
+Near 0 erf is `x + x P(x**2)`. Elsewhere erfc(a) for `a >= 0` is `exp(-a**2) Q(q) / (1 + 2 a)` with `q = (a - 4) / (a + 4)` (Shepherd and
+Laframboise, Math. Comp. 36, 1981), the square taken exactly as a pair; float32's erf instead fits log(erfc). The
+coefficients are near-minimax Chebyshev fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from jitgrad.ir import dtypes, scalar
+from jitgrad.ir.scalar import Expr, Fn, where
+
+from .exponential import exp, reduced_expm1
+from .formats import FLOAT32, at_least, at_most, polynomial, power_of_two, with_sign_of
+
+_SMALL: Final = {
+    dtypes.float32: (
+        0.12837914420307503, -0.3761245597721763, 0.11281407304266808, -0.02675150034963488, 0.004970797456565185,
+        -0.000587650563213104,
+    ),
+    dtypes.float64: (
+        0.12837916709551256, -0.37612638903183543, 0.11283791670945006, -0.02686617064323777, 0.0052239776071164225,
+        -0.0008548325975389692, 0.00012055294904839707, -1.492473690741966e-05, 1.6447424703317362e-06,
+        -1.6208483801871705e-07, 1.3720064546777686e-08, -7.795898827002142e-10,
+    ),
+}  # fmt: skip
+_BORDER: Final = {dtypes.float32: 0.92, dtypes.float64: 1.0}
+_LOG_ERFC_SINGLE: Final = (
+    1.1287200889618945, 0.6348933410662074, 0.10657990800546101, -0.023940280245068255, 0.003625265730257866,
+    -0.0002616205130415503, -1.5784445864683193e-05, 4.840379238462816e-06, -2.940336913448269e-07,
+)  # fmt: skip
+"""-log(erfc(a)) / a on [0.9, 4]."""
+_SCALED: Final = (
+    1.2329951186255526, -0.1396211168405626, 0.015379652102606335, 0.06809705425470826, -0.10103906603558883,
+    0.09373283499780011, -0.06633036582719405, 0.03716751554495891, -0.016197733896081708, 0.0050319699333652435,
+    -0.000757774311953688, -0.00019925661348791846, 0.00015062572040252812, -2.4398824898573882e-05,
+    -1.1232269801279568e-05, 5.707145040289054e-06, 3.103102566197293e-07, -8.189831956867985e-07,
+    5.845493461944841e-08, 1.0181275012136232e-07, -9.297814102078907e-09, -8.85115922344989e-09,
+)  # fmt: skip
+"""(1 + 2 a) exp(a**2) erfc(a) in q on a in [0, 27.5]."""
+
+
+def _small(x: Expr) -> Expr:
+    """erf(x) - x near 0."""
+    return x * polynomial(x * x, _SMALL[x.dtype])
+
+
+def _tail(a: Expr) -> Expr:
+    """erfc(a) of a float64 in [0, 27.5]."""
+    square = -(a * a)
+    lost = scalar.fma(-a, a, -square)
+    scaled = polynomial((a - 4.0) / (a + 4.0), _SCALED) / scalar.fma(a, 2.0, scalar.lift(1.0, a.dtype))
+    return scaled * exp(square) * (1.0 + lost)
+
+
+def erf(x: Expr) -> Expr:
+    """The error function; at most 1.2 ulp."""
+    a = scalar.absolute(x)
+    border = _BORDER[x.dtype]
+    if x.dtype is dtypes.float32:
+        bounded = at_most(at_least(a, border), 4.0)
+        n, fraction = reduced_expm1(-(bounded * polynomial(bounded, _LOG_ERFC_SINGLE)))
+        tail = scalar.fma(fraction, power_of_two(n, FLOAT32), power_of_two(n, FLOAT32))
+    else:
+        tail = _tail(at_most(at_least(a, border), 6.0))
+    near = at_most(a, border)
+    result = where(a < border, near + _small(near), 1.0 - tail)
+    return where(scalar.is_nan(x), x, with_sign_of(result, x))
+
+
+def erfc(x: Expr) -> Expr:
+    """1 - erf(x), with full relative precision in the tail; at most 1 ulp in float32, 4 ulp in float64."""
+    if x.dtype is dtypes.float32:
+        return scalar.convert(erfc(scalar.convert(x, dtypes.float64)), x.dtype)
+    a = scalar.absolute(x)
+    tail = _tail(at_most(a, 27.5))
+    near = at_least(at_most(x, 0.5), -0.5)
+    small = 1.0 - (near + _small(near))
+    return where(a < 0.5, small, where(x < 0.0, 2.0 - tail, tail))
+
+
+EXPANSIONS: Final[dict[Fn, Callable[..., Expr]]] = {Fn.ERF: erf, Fn.ERFC: erfc}
