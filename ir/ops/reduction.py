@@ -19,7 +19,7 @@ from .arithmetic import Div, Mul
 from .broadcast import Sum, accumulator_dtype, expand_reduced
 from .comparison import Eq
 from .complex import conj
-from .creation import zeros_like
+from .creation import Full
 from .select import Convert
 from .shape import Permute, Reshape
 from .slicing import Concat, Slice
@@ -179,14 +179,17 @@ class Prod(Reduction):
         (g,) = cotangents
         assert g is not None
         (x,) = operands
-        if x.type.numel == 0:
-            return (zeros_like(b, x),)
         kept = tuple(a for a in range(x.ndim) if a not in self.axes)
         perm = (*kept, *self.axes)
         moved = b(Permute(perm), x)
         rows = tuple(x.shape[a] for a in kept)
-        flat = b(Reshape((*rows, x.type.numel // math.prod(rows))), moved)
-        grad = _product_tree_gradient(b, flat, b(Reshape((*rows, 1)), g))
+        length = math.prod(x.shape[a] for a in self.axes)
+        leaves = b(Reshape((*rows, length)), moved)
+        if length < 2:  # the operand is used whatever its shape, because what a rule uses must not depend on it
+            ones = b(Full((*rows, 2 - length), x.type.dtype, 1, x.type.device))
+            leaves = b(Concat(len(rows)), leaves, ones)
+        grad = _product_tree_gradient(b, leaves, b(Reshape((*rows, 1)), g))
+        grad = _part(b, grad, 0, length)
         back = tuple(perm.index(a) for a in range(x.ndim))
         return (b(Permute(back), b(Reshape(moved.shape), grad)),)
 
@@ -201,8 +204,6 @@ def _product_tree_gradient(b: Builder, leaves: Value, g: Value) -> Value:
         low, high, rest = _halves(b, levels[-1])
         levels.append(b(Concat(leaves.ndim - 1), b(Mul(), low, high), *rest))
     for level in reversed(levels):
-        if level.shape[-1] == 1:
-            continue
         low, high, _ = _halves(b, level)
         pair = level.shape[-1] // 2
         of_product, of_rest = _part(b, g, 0, pair), [_part(b, g, pair, 1)] if level.shape[-1] % 2 else []

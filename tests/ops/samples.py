@@ -15,6 +15,7 @@ from ops import (
     random_samples,
     reduction_samples,
     shape_samples,
+    sorting_samples,
 )
 from ops.sampling import Sample
 
@@ -27,13 +28,12 @@ MODULES: tuple[ModuleType, ...] = (
     reduction_samples,
     random_samples,
     shape_samples,
+    sorting_samples,
     indexing_samples,
     activation_samples,
     nn_samples,
 )
-TABLE: dict[str, Callable[[], Iterable[Sample]]] = {
-    k: v for module in MODULES for k, v in module.TABLE.items()
-}
+TABLE: dict[str, Callable[[], Iterable[Sample]]] = {k: v for module in MODULES for k, v in module.TABLE.items()}
 
 
 def samples_of(name: str) -> list[Sample]:
