@@ -67,12 +67,21 @@ class _OpMeta(type):
     """Interns instances by the content of their fields."""
 
     _instances: WeakValueDictionary[Hashable, Any]
+    _default: Any
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
         cls._instances = WeakValueDictionary()
+        cls._default = None
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs:
+            return cls._interned(*args, **kwargs)
+        if cls._default is None:
+            cls._default = cls._interned()
+        return cls._default
+
+    def _interned(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__call__(*args, **kwargs)
         key = tuple(_exact(getattr(made, f.name)) for f in dataclasses.fields(made))
         return cls._instances.setdefault(key, made)
@@ -81,6 +90,10 @@ class _OpMeta(type):
 @dataclass_transform(frozen_default=True, eq_default=False)
 def op(cls: _C) -> _C:
     """Class decorator: make `cls` a frozen dataclass compared by identity (instances are interned)."""
+    own = [t for t in vars(cls).get("__annotations__", {}).values() if not str(t).startswith("ClassVar")]
+    if not own and not getattr(cls, "__dataclass_fields__", None):
+        cls.__dataclass_fields__ = {}  # type: ignore[attr-defined]  # no fields: nothing to generate, at each import
+        return cls
     return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)  # type: ignore[return-value]
 
 

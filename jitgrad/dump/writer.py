@@ -13,16 +13,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jitgrad.ir.config import config
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.picture import to_dot, to_svg
 from jitgrad.ir.printer import to_text
-
-Observer = Callable[[str, Any], None]
 
 
 class DumpWriter:
@@ -66,12 +62,6 @@ class DumpWriter:
         temporary = self.folder / f".{name}.{os.getpid()}"
         temporary.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
         os.replace(temporary, self.folder / name)
-
-
-def observer_for(folder: str | None, name: str) -> Observer | None:
-    """A writer into `folder`, or into `config.dump`; None if neither is set."""
-    chosen = folder or config.dump
-    return DumpWriter.for_compilation(chosen, name) if chosen else None
 
 
 def _file_name(text: str) -> str:
