@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,6 +47,11 @@ def run(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
 
 def decomposition(op: Op, types: Sequence[TensorType]) -> Graph:
     """The graph of a composite op for operands of these types."""
+    return _decomposed(op, tuple(types))
+
+
+@functools.lru_cache(4096)
+def _decomposed(op: Op, types: tuple[TensorType, ...]) -> Graph:
     b = Builder()
     operands = [b.input(t) for t in types]
     return b.build(tuple(op.decompose(b, *operands)))

@@ -37,6 +37,9 @@ class TensorType:
     dtype: DType
     device: Device = CPU
 
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))  # eager ops look types up, and devices hardly differ
+
     @property
     def ndim(self) -> int:
         """Number of axes."""

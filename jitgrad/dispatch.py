@@ -22,7 +22,7 @@ from jitgrad.ir.types import TensorType
 
 from .errors import located
 from .mode import local
-from .tape import Storage, TapeNode, residual_mask
+from .tape import Storage, TapeNode, next_seq, residual_mask
 from .tensor import Tensor, tensor_type, wrap
 
 # Floating-point exceptions follow IEEE 754 silently, as in PyTorch.
@@ -34,7 +34,9 @@ _new = object.__new__
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _REFUSED = (ValueError, TypeError, OverflowError, RuntimeWarning, FloatingPointError)
 _FLOATING = "fcV"  # NumPy's kinds of the types that have gradients; V is bfloat16
+_NOTHING = (None, None, None)
 _SMALL = 16384  # elements; above, generated kernels are faster than NumPy
+
 
 @functools.lru_cache(20_000)
 def infer(op: Op, operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
@@ -115,7 +117,9 @@ def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Seq
     if not any([dtypes.FROM_NUMPY[t._data.dtype].is_differentiable for t in results]):
         return
     types = [tensor_type(x.shape, x.dtype) for x in data]
-    needs = tuple([t._requires_grad and x.dtype.kind in _FLOATING for t, x in zip(operands, data, strict=True)])
+    needs = tuple(
+        [t._requires_grad and x.dtype.kind in _FLOATING for t, x in zip(operands, data, strict=True)]
+    )
     if not any(needs):
         return
     keep, keep_results = residual_mask(op, types, needs)
@@ -147,109 +151,122 @@ def _fast_mask(op: Op, needs: tuple[bool, ...]) -> tuple[bool, bool, bool]:
     return keep[0], keep[-1] and len(keep) > 1, result[0]
 
 
-class _Recorder:
-    """Records one op on the tape for the fast paths, which know that it has one result of real dtype."""
+# The fast paths write tape nodes slot by slot: a call of `TapeNode` costs as much as all of the slots.
 
-    __slots__ = ("masks", "op")
 
-    def __init__(self, op: Op) -> None:
-        self.op = op
-        self.masks: list[Any] = [None, None, None, None]
+def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
+    """Records `op` of two tensors of real dtype with one result."""
+    masks: list[Any] = [None, *(_LazyMask(op, (bool(code & 1), bool(code & 2))) for code in (1, 2, 3))]
 
-    def mask(self, code: int) -> tuple[bool, bool, bool]:
-        """Residuals when the first (1), the second (2) or both operands (3) need a gradient."""
-        self.masks[code] = found = _fast_mask(self.op, (bool(code & 1), bool(code & 2)))
-        return found
-
-    def binary(self, a: Tensor, b: Tensor, x: Any, y: Any, result: Tensor) -> None:
-        """Of two tensors."""
+    def record_binary(mode: Any, a: Any, b: Any, x: Any, y: Any, result: Any) -> None:
         left = right = None
         code = 0
         if a._requires_grad:
             code = 1
-            node = a._node
-            left = a if node is None else node if a._index == 0 else (node, a._index)
+            source = a._node
+            left = a if source is None else source if a._index == 0 else (source, a._index)
         if b._requires_grad:
             code += 2
-            node = b._node
-            right = b if node is None else node if b._index == 0 else (node, b._index)
-        keep_x, keep_y, keep_out = self.masks[code] or self.mask(code)
-        owner_x = a if keep_x else None
-        owner_y = b if keep_y else None
+            source = b._node
+            right = b if source is None else source if b._index == 0 else (source, b._index)
+        keep_x, keep_y, keep_out = masks[code].value
+        node = result._node = _new(TapeNode)
+        result._requires_grad = True
+        node.op = op
+        node.edges = (left, right)
+        node.types = None if code == 3 else ((x.shape, x.dtype), (y.shape, y.dtype))
+        node.seq = next_seq()
+        node.hooks = None
+        node.location = user_location() if mode.anomaly else None
+        node.versions = None
+        if not (keep_x or keep_y or keep_out):
+            node.saved = node.owners = _NOTHING
+            return
         storage = None
         if keep_out:
             storage = result._storage = Storage()
-        versions = None
+        node.saved = (x if keep_x else None, y if keep_y else None, result._data if keep_out else None)
+        node.owners = (a if keep_x else None, b if keep_y else None, storage)
         if a._storage is not None or b._storage is not None:
-            versions = (
-                0 if owner_x is None else owner_x._version,
-                0 if owner_y is None else owner_y._version,
-                0,
-            )
-        types = None if code == 3 else ((x.shape, x.dtype), (y.shape, y.dtype))
-        self.finish(
-            result,
-            (left, right),
-            (x if keep_x else None, y if keep_y else None, result._data if keep_out else None),
-            (owner_x, owner_y, storage),
-            versions,
-            types,
-        )
+            node.versions = (a._version if keep_x else 0, b._version if keep_y else 0, 0)
 
-    def with_number(self, a: Tensor, x: Any, number: Any, result: Tensor, tensor_first: bool) -> None:
-        """Of a tensor and a Python number, which is saved as it is."""
-        node = a._node
-        edge = a if node is None else node if a._index == 0 else (node, a._index)
-        code = 1 if tensor_first else 2
-        keep_x, keep_y, keep_out = self.masks[code] or self.mask(code)
+    return record_binary
+
+
+def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any, Any], None]:
+    """Records `op` of a tensor and a Python number, which is saved as it is."""
+    lazy = _LazyMask(op, (tensor_first, not tensor_first))
+
+    def record_with_number(mode: Any, a: Any, x: Any, number: Any, result: Any) -> None:
+        keep_first, keep_second, keep_out = lazy.value
+        source = a._node
+        edge = a if source is None else source if a._index == 0 else (source, a._index)
+        dtype = x.dtype
+        node = result._node = _new(TapeNode)
+        result._requires_grad = True
+        node.op = op
+        node.seq = next_seq()
+        node.hooks = None
+        node.location = user_location() if mode.anomaly else None
+        node.versions = None
         storage = None
         if keep_out:
             storage = result._storage = Storage()
         out = result._data if keep_out else None
-        dtype = x.dtype
         if tensor_first:
-            owner = a if keep_x else None
-            versions = None if owner is None or a._storage is None else (a._storage._version, 0, 0)
-            self.finish(
-                result, (edge, None), (x if keep_x else None, number if keep_y else None, out),
-                (owner, None, storage), versions, ((x.shape, dtype), ((), dtype)),
-            )  # fmt: skip
+            node.edges = (edge, None)
+            node.types = ((x.shape, dtype), ((), dtype))
+            node.saved = (x if keep_first else None, number if keep_second else None, out)
+            node.owners = (a if keep_first else None, None, storage)
+            if keep_first and a._storage is not None:
+                node.versions = (a._version, 0, 0)
         else:
-            owner = a if keep_y else None
-            versions = None if owner is None or a._storage is None else (0, a._storage._version, 0)
-            self.finish(
-                result, (None, edge), (number if keep_x else None, x if keep_y else None, out),
-                (None, owner, storage), versions, (((), dtype), (x.shape, dtype)),
-            )  # fmt: skip
+            node.edges = (None, edge)
+            node.types = (((), dtype), (x.shape, dtype))
+            node.saved = (number if keep_first else None, x if keep_second else None, out)
+            node.owners = (None, a if keep_second else None, storage)
+            if keep_second and a._storage is not None:
+                node.versions = (0, a._version, 0)
 
-    def unary(self, a: Tensor, x: Any, result: Tensor) -> None:
-        """Of one tensor."""
-        mask = self.masks[0]
-        if mask is None:
-            mask = self.masks[0] = _fast_mask(self.op, (True,))
-        keep, _, keep_out = mask
-        node = a._node
+    return record_with_number
+
+
+def _unary_recorder(op: Op) -> Callable[[Any, Any, Any, Any], None]:
+    """Records `op` of one tensor of real dtype with one result."""
+    lazy = _LazyMask(op, (True,))
+
+    def record_unary(mode: Any, a: Any, x: Any, result: Any) -> None:
+        keep, _, keep_out = lazy.value
+        source = a._node
+        node = result._node = _new(TapeNode)
+        result._requires_grad = True
+        node.op = op
+        node.edges = (a if source is None else source if a._index == 0 else (source, a._index),)
+        node.types = None
+        node.seq = next_seq()
+        node.hooks = None
+        node.location = user_location() if mode.anomaly else None
         storage = None
         if keep_out:
             storage = result._storage = Storage()
-        versions = None if not keep or a._storage is None else (a._storage._version, 0)
-        self.finish(
-            result,
-            (a if node is None else node if a._index == 0 else (node, a._index),),
-            (x if keep else None, result._data if keep_out else None),
-            (a if keep else None, storage),
-            versions,
-            None,
-        )
+        node.saved = (x if keep else None, result._data if keep_out else None)
+        node.owners = (a if keep else None, storage)
+        node.versions = (a._version, 0) if keep and a._storage is not None else None
 
-    def finish(
-        self, result: Tensor, edges: Any, saved: Any, owners: Any, versions: Any, types: Any
-    ) -> None:
-        """Append the node."""
-        node = result._node = TapeNode(self.op, edges, saved, owners, versions, types)
-        result._requires_grad = True
-        if local.mode.anomaly:
-            node.location = user_location()
+    return record_unary
+
+
+class _LazyMask:
+    """Which residuals a gradient rule uses, found when first asked for."""
+
+    def __init__(self, op: Op, needs: tuple[bool, ...]) -> None:
+        self.op = op
+        self.needs = needs
+
+    @functools.cached_property
+    def value(self) -> tuple[bool, bool, bool]:
+        """(first operand, second operand, result)."""
+        return _fast_mask(self.op, self.needs)
 
 
 def binary_method(
@@ -265,7 +282,8 @@ def binary_method(
     """
     ufunc = type(op).ufunc
     differentiable = op.differentiable
-    recorder = _Recorder(op)
+    record_binary = _binary_recorder(op)
+    record_with_number = _number_recorder(op, True)
 
     def method(self: Any, other: Any) -> Any:
         mode = local.mode
@@ -299,9 +317,9 @@ def binary_method(
         if differentiable and mode.grad:
             if number:
                 if self._requires_grad:
-                    recorder.with_number(self, x, y, t, True)
+                    record_with_number(mode, self, x, y, t)
             elif self._requires_grad or other._requires_grad:
-                recorder.binary(self, other, x, y, t)
+                record_binary(mode, self, other, x, y, t)
         return t
 
     return method
@@ -311,7 +329,7 @@ def reflected_method(op: Pointwise, slow: Callable[[Any, Any], Any]) -> Callable
     """A Tensor method `(self, other)` for `op` of a Python number `other` and a small float tensor, in this order."""
     ufunc = type(op).ufunc
     differentiable = op.differentiable
-    recorder = _Recorder(op)
+    record_with_number = _number_recorder(op, False)
 
     def method(self: Any, other: Any) -> Any:
         mode = local.mode
@@ -335,7 +353,7 @@ def reflected_method(op: Pointwise, slow: Callable[[Any, Any], Any]) -> Callable
         t._index = 0
         t._requires_grad = False
         if differentiable and self._requires_grad and mode.grad:
-            recorder.with_number(self, x, other, t, False)
+            record_with_number(mode, self, x, other, t)
         return t
 
     return method
@@ -345,7 +363,7 @@ def unary_method(op: Pointwise, slow: Callable[[Any], Any]) -> Callable[[Any], A
     """A Tensor method `(self)` for `op` on small float32 and float64 tensors; `slow` takes the rest."""
     ufunc = type(op).ufunc if op.fast else op.reference
     differentiable = op.differentiable
-    recorder = _Recorder(op)
+    record_unary = _unary_recorder(op)
 
     def method(self: Any) -> Any:
         mode = local.mode
@@ -363,7 +381,7 @@ def unary_method(op: Pointwise, slow: Callable[[Any], Any]) -> Callable[[Any], A
         t._index = 0
         t._requires_grad = False
         if differentiable and self._requires_grad and mode.grad:
-            recorder.unary(self, x, t)
+            record_unary(mode, self, x, t)
         return t
 
     return method

@@ -7,6 +7,7 @@ Methods that are also functions are attached by the modules in `functions/`.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class Tensor:
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_data", "_grad", "_hooks", "_index", "_node", "_requires_grad", 
+        "__dict__", "__weakref__", "_data", "_grad", "_hooks", "_index", "_node", "_requires_grad",
         "_storage", "_view",
     )  # fmt: skip
 
@@ -101,7 +102,7 @@ class Tensor:
     @property
     def type_(self) -> TensorType:
         """The IR type."""
-        return TensorType(self._data.shape, dtypes.FROM_NUMPY[self._data.dtype])
+        return tensor_type(self._data.shape, self._data.dtype)
 
     @property
     def requires_grad(self) -> bool:
@@ -172,6 +173,12 @@ class Tensor:
 
     def __hash__(self) -> int:
         return id(self)
+
+
+@functools.lru_cache(65536)
+def tensor_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorType:
+    """The IR type of an array of that shape and NumPy dtype."""
+    return TensorType(shape, dtypes.FROM_NUMPY[dtype])
 
 
 class _Rebinding:

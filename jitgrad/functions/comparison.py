@@ -75,7 +75,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
         if value.ndim:
             raise located(
                 ArgumentTypeError(
-                    f"masked_fill only supports a 0-dimensional value tensor, but got {value.ndim} dimension(s)"
+                    f"masked_fill only supports a 0-dimensional value tensor, but got {value.ndim} dims"
                 )
             )
         value = convert(value, x.dtype)

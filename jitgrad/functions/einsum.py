@@ -133,7 +133,7 @@ def _summed_out(t: Tensor, labels: Labels, kept: set[str]) -> tuple[Tensor, Labe
 
 
 def _contract(a: Tensor, mine: Labels, b: Tensor, theirs: Labels, later: set[str]) -> tuple[Tensor, Labels]:
-    """The product of two operands, summed over the letters that nothing later uses: a batched matrix product."""
+    """The product of two operands, summed over the letters that nothing later uses."""
     a, mine = _summed_out(a, mine, later | set(theirs))
     b, theirs = _summed_out(b, theirs, later | set(mine))
     sizes = dict.fromkeys((*mine, *theirs), 1)

@@ -178,9 +178,7 @@ def _sum_with_product(name: str, input: Tensor, product: Tensor, beta: Number, a
     shape = product._data.shape
     if broadcast_shape(name, [input, product]) != shape:
         raise located(
-            ShapeError(
-                f"{name}: the sum does not have the product's shape{operand_lines([input.type_, product.type_])}"
-            )
+            ShapeError(f"{name}: the shapes do not add up{operand_lines([input.type_, product.type_])}")
         )
     if beta == 0:
         return product

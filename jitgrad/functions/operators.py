@@ -14,11 +14,11 @@ from jitgrad.ir.ops.comparison import Eq, Ge, Gt, Le, Lt, Ne
 from jitgrad.ir.ops.logical import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, ShiftLeft, ShiftRight
 from jitgrad.ir.ops.rounding import FloorDivide, Remainder
 
-from ..dispatch import binary_method, unary_method
+from ..dispatch import binary_method, reflected_method, unary_method
 from ..errors import located
 from ..tensor import Tensor
 from .arithmetic import pow, sub
-from .pointwise import is_operand, pointwise
+from .pointwise import exact_dtypes, is_operand, pointwise, weak_dtypes
 from .registry import FUNCTIONS
 
 Binary = Callable[[Any, Any], Any]
@@ -101,9 +101,9 @@ def _install(name: str, method: Callable[..., Any]) -> None:
 
 
 for _name, (_op, _function) in _FAST.items():
-    _install(_name, binary_method(_op, _forward(_function), any_kind=_name in _COMPARISONS))
+    _install(_name, binary_method(_op, _forward(_function), exact_dtypes(_op), weak_dtypes(_op)))
     if _name not in _COMPARISONS:
-        _install("r" + _name, _reflected(_function))
+        _install("r" + _name, reflected_method(_op, _reflected(_function)))
 for _name, _function in _GENERAL.items():
     _install(_name, _forward(_function))
     _install("r" + _name, _reflected(_function))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentTypeError, ShapeError, operand_lines
 from jitgrad.ir.op import Op, Pointwise
@@ -52,7 +53,7 @@ def is_operand(x: Any) -> bool:
 
 
 def broadcast_shape(name: str, tensors: Sequence[Tensor]) -> Shape:
-    """The common shape of tensors, aligned at their last axes; an error if lengths differ and neither is 1."""
+    """The common shape of tensors, aligned at their last axes; raises if two do not fit."""
     shapes = {t._data.shape for t in tensors}
     if len(shapes) == 1:
         return shapes.pop()
@@ -129,34 +130,40 @@ def check_tensor(x: Any, name: str) -> Tensor:
     return x
 
 
-def _is_fast(cls: type[Pointwise]) -> bool:
-    return cls.fast and isinstance(cls.ufunc, np.ufunc)
+def exact_dtypes(op: Pointwise) -> frozenset[np.dtype[Any]]:
+    """The integer types and bool, if NumPy's function means the same as the op on two operands of one of them."""
+    if op.promotes == "float" or not op.fast:
+        return frozenset()
+    return frozenset(d.np for d in dtypes.ALL if d.kind in ("bool", "int") and d.kind in op.accepts)
+
+
+def weak_dtypes(op: Pointwise) -> frozenset[np.dtype[Any]]:
+    """Of those, the types on which it does so too when the other operand is a Python integer.
+
+    In a comparison NumPy would look at the integer's value, where PyTorch converts it to a narrow type first.
+    """
+    exact = exact_dtypes(op) - {np.dtype(np.bool_)}
+    return exact & {np.dtype(np.int64)} if op.promotes == "comparison" else exact
 
 
 def _unary(cls: type[Pointwise]) -> Callable[..., Any]:
     op = cls()
-    fast = (
-        unary_method(op, lambda x: pointwise(op, x)) if cls.fast and isinstance(cls.ufunc, np.ufunc) else None
-    )
+    fast = unary_method(op, lambda x: pointwise(op, x))
 
     def function(input: Tensor) -> Tensor:
-        if fast is not None and isinstance(input, Tensor):
-            return fast(input)  # type: ignore[no-any-return]
-        return pointwise(op, check_tensor(input, op.name))
+        return fast(check_tensor(input, op.name))  # type: ignore[no-any-return]
 
     return function
 
 
 def _binary(cls: type[Pointwise]) -> Callable[..., Any]:
     op = cls()
-    fast = (
-        binary_method(op, lambda x, y: pointwise(op, x, y))
-        if cls.fast and isinstance(cls.ufunc, np.ufunc)
-        else None
-    )
+    if not isinstance(cls.ufunc, np.ufunc) or not cls.fast:
+        return lambda input, other: pointwise(op, input, other)
+    fast = binary_method(op, lambda x, y: pointwise(op, x, y), exact_dtypes(op), weak_dtypes(op))
 
     def function(input: Tensor, other: Tensor | Number) -> Tensor:
-        if fast is not None and isinstance(input, Tensor):
+        if isinstance(input, Tensor):
             return fast(input, other)  # type: ignore[no-any-return]
         return pointwise(op, input, other)
 

@@ -103,7 +103,7 @@ def var(
     input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """The variance over `dim`, or of all: squared distances from the mean, over their number less `correction`.
+    """The variance over `dim`, or of all: squared distances from the mean, over `n - correction`.
 
     >>> import jitgrad as jg
     >>> jg.var(jg.tensor([1.0, 2.0, 3.0]))
