@@ -5,17 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-import functools
-import types
-import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
 
 from . import dtypes
 from .dtypes import DType
 from .errors import JitgradError
+from .fields import conforms, describe, field_types
 from .graph import Graph
 from .op import Op
 from .ops.creation import Literal
@@ -26,7 +24,7 @@ MAX_RANK: Final = 64
 MAX_BYTES: Final = 2**62
 MAX_DEPTH: Final = 32
 MAX_DIGITS: Final = 400
-_T = typing.TypeVar("_T")
+_T = TypeVar("_T")
 _DTYPES: Final = {d.short: d for d in dtypes.ALL}
 
 
@@ -38,6 +36,7 @@ class AttributeReader:
         self.ops = ops
         self._read_graph = read_graph
         self._depth = 0
+        self._types: dict[str, TensorType] = {}
 
     def op(self) -> Op:
         """An op: its name, and its fields in brackets."""
@@ -82,7 +81,7 @@ class AttributeReader:
         start = tokens.current
         values[name.text] = value = self.field()
         if not conforms(value, hint):
-            tokens.fail(f"field {name} of op {cls.name!r} must be {_describe(hint)}", start)
+            tokens.fail(f"field {name} of op {cls.name!r} must be {describe(hint)}", start)
 
     def field(self) -> Any:
         """A field's value."""
@@ -131,7 +130,14 @@ class AttributeReader:
     def type(self) -> TensorType:
         """A tensor type, such as `f32[2,3]` or `f32[2]@cuda:0`."""
         tokens = self.tokens
-        start = tokens.take("word", "a type")
+        start = tokens.current
+        if start.kind == "type":
+            tokens.advance()
+            found = self._types.get(start.text)
+            if found is None:
+                found = self._types[start.text] = self._whole_type(start)
+            return found
+        tokens.take("word", "a type")
         if start.text not in _DTYPES:
             tokens.fail(f"expected a type, found {start}", start)
         tokens.expect("[")
@@ -140,9 +146,24 @@ class AttributeReader:
             shape.append(self.integer("an axis length"))
         tokens.expect("]")
         device = self.device() if tokens.at("@") else CPU
-        made = TensorType(tuple(shape), _DTYPES[start.text], device)
-        if made.ndim > MAX_RANK or max(shape, default=0) > MAX_BYTES or made.nbytes > MAX_BYTES:
-            tokens.fail("this type is larger than any memory", start)
+        return self._within_bounds(TensorType(tuple(shape), _DTYPES[start.text], device), start)
+
+    def _whole_type(self, token: Token) -> TensorType:
+        """The type that is one token."""
+        head, _, place = token.text.partition("@")
+        short, _, inside = head.rstrip("]").partition("[")
+        lengths = inside.split(",") if inside else []
+        if max(map(len, lengths), default=0) > MAX_DIGITS:
+            self.tokens.fail("number too long", token)
+        if short not in _DTYPES or not all(lengths):
+            self.tokens.fail(f"expected a type, found {token}", token)
+        name, _, index = place.partition(":")
+        device = Device(name, int(index[:MAX_DIGITS]) if index else None) if place else CPU
+        return self._within_bounds(TensorType(tuple(map(int, lengths)), _DTYPES[short], device), token)
+
+    def _within_bounds(self, made: TensorType, token: Token) -> TensorType:
+        if made.ndim > MAX_RANK or max(made.shape, default=0) > MAX_BYTES or made.nbytes > MAX_BYTES:
+            self.tokens.fail("this type is larger than any memory", token)
         return made
 
     def device(self) -> Device:
@@ -240,7 +261,7 @@ class AttributeReader:
         except OverflowError:
             self.tokens.fail(f"{token} does not fit {dtype.name}", token)
 
-    def _refuse(self, dtype: DType) -> typing.NoReturn:
+    def _refuse(self, dtype: DType) -> NoReturn:
         self.tokens.fail(f"expected an element of type {dtype.name}, found {self.tokens.current}")
 
     def _dtype(self) -> DType:
@@ -254,42 +275,3 @@ _FORMS: Final[dict[str, Callable[[AttributeReader], Any]]] = {
     "array": AttributeReader._array,
     "graph": lambda reader: reader._read_graph(),
 }
-
-
-@functools.cache
-def field_types(cls: type[Op]) -> dict[str, Any]:
-    """The types that the fields of an op class are annotated with."""
-    hints = typing.get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-
-
-def conforms(value: Any, hint: Any) -> bool:
-    """Whether `value` is of the annotated type `hint`. An int may stand for a float, a bool for neither.
-
-    >>> conforms((1, 2), tuple[int, ...]), conforms((1, 2.0), tuple[int, ...]), conforms(None, int | None)
-    (True, False, True)
-    """
-    if hint is Any:
-        return True
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return any(conforms(value, a) for a in args)
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        if len(args) == 2 and args[1] is Ellipsis:
-            return all(conforms(v, args[0]) for v in value)
-        return len(value) == len(args) and all(map(conforms, value, args))
-    if origin is typing.Literal:
-        return value in args
-    if hint is None or hint is types.NoneType:
-        return value is None
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
-
-
-def _describe(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)

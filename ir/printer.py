@@ -73,6 +73,7 @@ class Printer:
         self.line_of: dict[Node, int] = {}
         self._labels: dict[Value, str] = {}
         self._taken: dict[str, int] = {}
+        self._ops: dict[Op, str] = {}
         self._free = 0
 
     def print(self, graph: Graph, name: str = "") -> list[str]:
@@ -108,6 +109,12 @@ class Printer:
 
     def op(self, op: Op) -> str:
         """The op's name, with the fields that don't have their default value in brackets."""
+        known = self._ops.get(op)
+        if known is None:
+            known = self._ops[op] = self._op(op)
+        return known
+
+    def _op(self, op: Op) -> str:
         shown = []
         for field in dataclasses.fields(op):  # type: ignore[arg-type]
             text = self.field(getattr(op, field.name))
@@ -117,6 +124,9 @@ class Printer:
 
     def field(self, value: Any) -> str:
         """One field's value, exactly."""
+        exact = _WRITERS.get(type(value))
+        if exact is not None:
+            return exact(self, value)
         for kind, write in _WRITERS.items():
             if isinstance(value, kind):
                 return write(self, value)

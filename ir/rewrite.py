@@ -18,11 +18,12 @@ shared with the old graph.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from .builder import Builder
 from .errors import InternalError
+from .fields import may_hold_graphs
 from .graph import Graph, Node, Value
 from .op import Op
 
@@ -85,11 +86,11 @@ class _Rewriter:
 
     def visit(self, node: Node, chain: int) -> None:
         """Append `node` or what replaces it, and enter the replacements of its results."""
-        current = with_operands(node, [self.env.get(v, v) for v in node.operands])
+        current = with_operands(node, self.env)
         results: Sequence[Value] = current.results
+        b = Builder()
+        b.location, b.scope = node.location, node.scope
         for rule in self.rules.of(type(node.op)):
-            b = Builder()
-            b.location, b.scope = node.location, node.scope
             found = rule(b, current)
             if found is not None:
                 results = self._replace(current, b.nodes, found, chain)
@@ -113,10 +114,11 @@ class _Rewriter:
         return tuple(self.env.get(v, v) for v in values)
 
 
-def with_operands(node: Node, operands: Sequence[Value]) -> Node:
-    """`node` applied to other operands of the same types; `node` itself if they are the same."""
-    if all(a is b for a, b in zip(operands, node.operands, strict=True)):
+def with_operands(node: Node, env: Mapping[Value, Value]) -> Node:
+    """`node` with what `env` has in place of its operands; `node` itself if that is none of them."""
+    if env.keys().isdisjoint(node.operands):
         return node
+    operands = [env.get(v, v) for v in node.operands]
     return _renamed(Node(node.op, operands, [r.type for r in node.results], node.location, node.scope), node)
 
 
@@ -135,7 +137,7 @@ def substitute(graph: Graph, change: Callable[[Node], Node | None]) -> Graph:
     env: dict[Value, Value] = {}
     nodes = []
     for node in graph.nodes:
-        new = change(with_operands(node, [env.get(v, v) for v in node.operands]))
+        new = change(with_operands(node, env))
         if new is None:
             continue
         nodes.append(new)
@@ -148,6 +150,8 @@ def substitute(graph: Graph, change: Callable[[Node], Node | None]) -> Graph:
 
 def map_sub_graphs(graph: Graph, f: Callable[[Graph], Graph]) -> Graph:
     """`graph` with `f` applied to the sub-graphs in its ops' fields; the same object if that changes none."""
+    if not any(may_hold_graphs(type(node.op)) for node in graph.nodes):
+        return graph
     return substitute(graph, lambda node: with_op(node, _map_field(node.op, f)))
 
 

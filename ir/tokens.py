@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from .errors import ParseError
 
@@ -13,6 +12,7 @@ _PATTERN: Final = re.compile(
     r"""(?P<space>[ \t\r\n]+|\#[^\n]*)
       | (?P<value>%(?:[0-9]+|(?:[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\\n]|\\.)*")(?:~[0-9]+)?))
       | (?P<number>-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|inf\b))
+      | (?P<type>(?:bool|u8|b?f(?:16|32|64)|i(?:8|16|32|64)|c(?:64|128))\[[0-9,]*\](?:@[A-Za-z_]\w*(?::[0-9]+)?)?)
       | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<punctuation>->|[()\[\]{},:=@])
@@ -21,9 +21,11 @@ _PATTERN: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """`kind` is value, number, word, string, punctuation or end; `start` its offset in the source."""
+class Token(NamedTuple):
+    """`kind` is value, number, type, word, string, punctuation or end; `start` its offset in the source.
+
+    A type is one token where it is written without spaces, as the printer does.
+    """
 
     kind: str
     text: str
@@ -112,13 +114,15 @@ class Tokens:
         raise ParseError(f"line {line}, column {column + 1}: {message}{where}") from None
 
     def _split(self) -> list[Token]:
-        tokens, start = [], 0
-        while start < len(self.source):
-            match = _PATTERN.match(self.source, start)
-            if match is None:
-                self.fail(f"unexpected character {self.source[start]!r}", Token("", "", start))
+        tokens: list[Token] = []
+        end = 0
+        for match in _PATTERN.finditer(self.source):
+            if match.start() != end:
+                break
+            end = match.end()
             if match.lastgroup != "space":
-                tokens.append(Token(str(match.lastgroup), match.group(), start))
-            start = match.end()
-        tokens.append(Token("end", "", len(self.source)))
+                tokens.append(Token(str(match.lastgroup), match.group(), match.start()))
+        if end < len(self.source):
+            self.fail(f"unexpected character {self.source[end]!r}", Token("", "", end))
+        tokens.append(Token("end", "", end))
         return tokens

@@ -199,9 +199,7 @@ def _is_direct(source: DType, target: DType) -> bool:
     if source.kind == "bool" or target.kind == "bool" or source is target:
         return True
     if source.kind == "int":
-        return (
-            target.kind == "int" or is_lossless(source, target) or target in (dtypes.float32, dtypes.float64)
-        )
+        return target.kind == "int" or is_lossless(source, target) or target in (dtypes.float32, dtypes.float64)
     return target.kind != "int"
 
 

@@ -117,7 +117,7 @@ def padding(b: Builder, node: Node) -> Value | None:
 @CANONICAL(Op)
 def constant_behind(b: Builder, node: Node) -> Value | None:
     """`2 * x` is `x * 2`, where operands commute to the bit."""
-    if len(node.operands) != 2 or not commutes(node.op, node.operands):
+    if not commutes(node):
         return None
     x, y = node.operands
     return b(node.op, y, x) if is_constant(x) and not is_constant(y) else None

@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..graph import Graph, Node, Value
-from ..op import Op
 from ..ops.arithmetic import Add, Mul
 from ..rewrite import with_operands
 from .base import Pass
@@ -28,7 +27,7 @@ class EliminateCommonSubexpressions(Pass):
         first: dict[Hashable, Node] = {}
         nodes = []
         for old in graph.nodes:
-            node = with_operands(old, [env.get(v, v) for v in old.operands])
+            node = with_operands(old, env)
             found = node if node.op.effect else first.setdefault(_key(node), node)
             if found is node:
                 nodes.append(node)
@@ -40,18 +39,18 @@ class EliminateCommonSubexpressions(Pass):
 
 
 def _key(node: Node) -> Hashable:
-    operands = node.operands
-    return node.op, (frozenset(operands) if commutes(node.op, operands) else operands)
+    return node.op, (frozenset(node.operands) if commutes(node) else node.operands)
 
 
-def commutes(op: Op, operands: tuple[Value, ...]) -> bool:
-    """Whether two operands may be swapped without changing a bit of the result (but which NaN a NaN is).
+def commutes(node: Node) -> bool:
+    """Whether its two operands may be swapped without changing a bit of the result (but which NaN a NaN is).
 
     The larger of 0.0 and -0.0 may depend on the order, and so may the rounding of a complex product.
     """
-    if not op.commutative or len(operands) != 2:
+    op = node.op
+    if not op.commutative or len(node.operands) != 2:
         return False
-    dtype = operands[0].type.dtype
-    if not dtype.is_differentiable or not op.infer(*[v.type for v in operands])[0].dtype.is_differentiable:
+    dtype = node.operands[0].type.dtype
+    if not dtype.is_differentiable or not node.result.type.dtype.is_differentiable:
         return True
     return isinstance(op, Add) or (isinstance(op, Mul) and not dtype.is_complex)

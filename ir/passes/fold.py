@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ..ops.creation import Constant, Full
 from ..rewrite import Rules, rewrite
 from .base import Pass
 from .literals import array_of, element_of, emit_array, made_by, number_of
+
+_KNOWN: Final = (Full, Constant)
 
 
 @dataclass(frozen=True)
@@ -46,19 +48,18 @@ class FoldConstants(Pass):
         if isinstance(op, Constant) and node.result.type.numel <= self.limit:
             value = emit_array(b, op.literal.array, node.result.type)
             return None if made_by(value, Constant) else (value,)
-        if op.random or op.effect or not node.operands:
+        makers = [v.node.op if v.node is not None else None for v in node.operands]
+        if not makers or op.random or op.effect or not all(isinstance(m, _KNOWN) for m in makers):
             return None
-        if all(made_by(v, Full) for v in node.operands):
+        if all(isinstance(m, Full) for m in makers):
             if isinstance(op, View):
                 t = node.result.type
                 return (b(Full(t.shape, t.dtype, number_of(node.operands[0]), t.device)),)
             if isinstance(op, Pointwise):
                 return self._compute(b, node, [element_of(v) for v in node.operands])
-        values = (*node.operands, *node.results)
-        if sum(v.type.numel for v in values) > self.limit:
+        if sum(v.type.numel for v in (*node.operands, *node.results)) > self.limit:
             return None
-        arrays = [array_of(v) for v in node.operands]
-        return self._compute(b, node, arrays) if all(a is not None for a in arrays) else None
+        return self._compute(b, node, [array_of(v) for v in node.operands])
 
     def _compute(self, b: Builder, node: Node, arrays: Sequence[Any]) -> Sequence[Value] | None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..ops.creation import Constant, Full, Literal
 from ..types import TensorType
 
 _O = TypeVar("_O", bound=Op)
+_NEAR: Final = 0.1  # no dtype rounds to 0 or 1 from further away; most numbers are told apart by that alone
 
 
 def made_by(value: Value, kind: type[_O]) -> _O | None:
@@ -52,12 +53,11 @@ def rounded(number: Any, dtype: DType) -> Any:
 
 def is_number(value: Value, number: float) -> bool:
     """Whether all elements of `value` are `number`; tells 0.0 from -0.0, and takes integers for floats."""
-    held = number_of(value)
-    if held is None or isinstance(held, complex):
+    full = made_by(value, Full)
+    if full is None or isinstance(full.value, complex) or abs(full.value - number) > _NEAR:
         return False
-    if isinstance(held, float):
-        return held.hex() == float(number).hex()
-    return bool(held == number)
+    held = rounded(full.value, full.dtype)
+    return held.hex() == float(number).hex() if isinstance(held, float) else bool(held == number)
 
 
 def array_of(value: Value) -> np.ndarray[Any, Any] | None:

@@ -20,9 +20,7 @@ def is_identity(view: View, operand: TensorType) -> bool:
             return all(operand.shape[a] <= 1 for a in axes)
         case Slice(starts=starts, sizes=sizes, steps=steps):
             moves = zip(starts, steps, sizes, strict=True)
-            return sizes == operand.shape and all(
-                n == 0 or (s == 0 and (d == 1 or n == 1)) for s, d, n in moves
-            )
+            return sizes == operand.shape and all(n == 0 or (s == 0 and (d == 1 or n == 1)) for s, d, n in moves)
     return False
 
 
@@ -57,9 +55,7 @@ def _as_slice(view: View, operand: TensorType) -> Slice:
 
 def _composed_slices(inner: Slice, outer: Slice) -> Slice:
     starts, steps = [], []
-    for s1, d1, s2, d2, n in zip(
-        inner.starts, inner.steps, outer.starts, outer.steps, outer.sizes, strict=True
-    ):
+    for s1, d1, s2, d2, n in zip(inner.starts, inner.steps, outer.starts, outer.steps, outer.sizes, strict=True):
         starts.append(s1 + d1 * s2 if n else 0)
         steps.append(d1 * d2 if n > 1 else 1)
     return Slice(tuple(starts), outer.sizes, tuple(steps))

@@ -151,9 +151,7 @@ def test_a_field_without_text_form():
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 2), (3, 0, 2), (5, 7)])
 def test_literals(dtype, shape):
     random = np.random.default_rng(1)
-    bits = random.integers(
-        0, 256, (*shape, dtype.itemsize), dtype=np.uint8
-    )  # any bits: NaNs with payloads too
+    bits = random.integers(0, 256, (*shape, dtype.itemsize), dtype=np.uint8)  # any bits: NaNs with payloads too
     if dtype.kind == "bool":
         bits %= 2
     array = np.frombuffer(bits.tobytes(), dtype.np).reshape(shape)
@@ -173,10 +171,7 @@ def test_literals_of_awkward_numbers(dtype, number):
 
 def test_short_floats_read_back_exactly():
     array = np.frombuffer(np.random.default_rng(0).bytes(4 * 16), np.float32)
-    assert (
-        parse(to_text(one_node(Constant(Literal(array))))).nodes[0].op.literal.array.tobytes()
-        == array.tobytes()
-    )
+    assert parse(to_text(one_node(Constant(Literal(array))))).nodes[0].op.literal.array.tobytes() == array.tobytes()
     half = np.arange(16).astype(ml_dtypes.bfloat16) / 7
     assert "0.142578" in to_text(one_node(Constant(Literal(half))))
 

@@ -189,9 +189,7 @@ class _Growth:
         """A value, more often a new one."""
         fitting = [v for v in self.values if v.ndim >= min_ndim]
         return (
-            self.pick(fitting[::-1])
-            if fitting
-            else self.input(TensorType(self.shape(min_ndim), self.pick(self.types)))
+            self.pick(fitting[::-1]) if fitting else self.input(TensorType(self.shape(min_ndim), self.pick(self.types)))
         )
 
     def apply_pointwise(self):
@@ -226,11 +224,7 @@ class _Growth:
 
     def along_an_axis(self):
         x = self.any(1)
-        return (
-            self.emit(self.pick(self.along_axis)(axis=self.integer(0, x.ndim - 1)), x)
-            if self.along_axis
-            else None
-        )
+        return self.emit(self.pick(self.along_axis)(axis=self.integer(0, x.ndim - 1)), x) if self.along_axis else None
 
     def reshape(self):
         x = self.any()
@@ -294,9 +288,7 @@ class _Growth:
 
     def write(self):
         x = self.any()
-        view = self.pick(
-            (self.a_slice(x.shape), Permute(tuple(range(x.ndim))[::-1]), Flip(tuple(range(x.ndim))))
-        )
+        view = self.pick((self.a_slice(x.shape), Permute(tuple(range(x.ndim))[::-1]), Flip(tuple(range(x.ndim)))))
         views = (view,) if self.integer(0, 3) else ()
         (region,) = view.infer(x.type) if views else (x.type,)
         return self.emit(WriteView(views), x, self.like(region))
@@ -317,9 +309,7 @@ class _Growth:
 
     def draw_uniform(self):
         seed, offset = (self.like(TensorType((), dtypes.int64)) for _ in range(2))
-        return self.emit(
-            RandomUniform(self.shape(), self.pick((dtypes.float32, dtypes.float64))), seed, offset
-        )
+        return self.emit(RandomUniform(self.shape(), self.pick((dtypes.float32, dtypes.float64))), seed, offset)
 
     def constant(self):
         type = self.type()
