@@ -112,35 +112,35 @@ def _owner(t: Tensor) -> Storage:
     return storage
 
 
+@functools.lru_cache(20_000)
+def _recording(op: Op, types: tuple[TensorType, ...], needs: tuple[bool, ...]) -> tuple[Any, Any, Any]:
+    """Which operands and which results the gradient rule uses, and which results have a gradient."""
+    keep, keep_results = residual_mask(op, types, needs)
+    return keep, keep_results, tuple([t.dtype.is_differentiable for t in infer(op, types)])
+
+
 def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Sequence[Tensor]) -> None:
     """Append a tape node and make `results` its results (those of differentiable dtype)."""
-    if not any([dtypes.FROM_NUMPY[t._data.dtype].is_differentiable for t in results]):
+    types = tuple([tensor_type(x.shape, x.dtype) for x in data])
+    needs = tuple([t._requires_grad and x.dtype.kind in _FLOATING for t, x in zip(operands, data, strict=True)])
+    if True not in needs:
         return
-    types = [tensor_type(x.shape, x.dtype) for x in data]
-    needs = tuple(
-        [t._requires_grad and x.dtype.kind in _FLOATING for t, x in zip(operands, data, strict=True)]
-    )
-    if not any(needs):
+    keep, keep_results, differentiable = _recording(op, types, needs)
+    if True not in differentiable:
         return
-    keep, keep_results = residual_mask(op, types, needs)
     edges = tuple([edge(t) if need else None for t, need in zip(operands, needs, strict=True)])
     owners: list[Any] = [_owner(t) if k else None for t, k in zip(operands, keep, strict=True)]
     saved = [x if k else None for x, k in zip(data, keep, strict=True)]
     for t, k in zip(results, keep_results, strict=True):
-        if k:
-            storage = t._storage = t._storage or Storage()
-            owners.append(storage)
-            saved.append(t._data)
-        else:
-            owners.append(None)
-            saved.append(None)
+        owners.append(_owner(t) if k else None)
+        saved.append(t._data if k else None)
     versions = [0 if o is None else o._version for o in owners]
     node = TapeNode(op, edges, saved, owners, versions, types)
     mode = local.mode
     if mode.anomaly or mode.tracer is not None:
         node.location = user_location()
     for i, t in enumerate(results):
-        if t._data.dtype.kind in _FLOATING:
+        if differentiable[i]:
             t._node, t._index, t._requires_grad = node, i, True
 
 

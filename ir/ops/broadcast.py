@@ -100,7 +100,8 @@ class Sum(Reduction):
         (x,) = operands
         wide = accumulator_dtype(dtypes.FROM_NUMPY[x.dtype]).np
         with np.errstate(all="ignore"):
-            return np.asarray(np.sum(x, axis=self.axes, keepdims=self.keepdim, dtype=wide), dtype=x.dtype)
+            total = np.add.reduce(x, axis=self.axes, keepdims=self.keepdim, dtype=wide)
+        return np.asarray(total, dtype=x.dtype)
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:
         """Zero."""

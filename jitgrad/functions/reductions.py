@@ -22,7 +22,7 @@ from jitgrad.ir.ops.shape import Reshape
 from ..dispatch import apply
 from ..errors import located
 from ..tensor import Tensor
-from .dims import Dims, normalize_dim, reduced_axes
+from .dims import Dims, normalize_dim, reduced_axes, reduction
 from .pointwise import check_tensor, convert, filled, pointwise
 from .registry import numpy_names, public
 
@@ -58,7 +58,7 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType 
     tensor([4., 6.])
     """
     x = summable(check_tensor(input, "sum"), dtype)
-    return apply(Sum(reduced_axes(dim, x.ndim), keepdim), x)
+    return apply(reduction(Sum, reduced_axes(dim, x.ndim), keepdim), x)
 
 
 @public(out=True)
@@ -94,7 +94,7 @@ def prod(
     """
     x = summable(check_tensor(input, "prod"), dtype)
     axes = reduced_axes(None if dim is None else (normalize_dim(dim, x.ndim),), x.ndim)
-    return apply(Prod(axes, keepdim), x)
+    return apply(reduction(Prod, axes, keepdim), x)
 
 
 def _check_lengths(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
@@ -119,7 +119,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     x = check_tensor(input, "amax")
     axes = reduced_axes(dim, x.ndim)
     _check_lengths("amax", x, axes)
-    return apply(Amax(axes, keepdim), x)
+    return apply(reduction(Amax, axes, keepdim), x)
 
 
 @public(out=True)
@@ -134,7 +134,7 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     x = check_tensor(input, "amin")
     axes = reduced_axes(dim, x.ndim)
     _check_lengths("amin", x, axes)
-    return apply(Amin(axes, keepdim), x)
+    return apply(reduction(Amin, axes, keepdim), x)
 
 
 @public()
@@ -155,7 +155,7 @@ def _arg_extreme(name: str, op: Callable[..., Op], x: Tensor, dim: int | None, k
         )
     axes = reduced_axes(None if dim is None else (normalize_dim(dim, x.ndim),), x.ndim)
     _check_lengths(name, x, axes)
-    return apply(op(axes, keepdim), x)
+    return apply(reduction(op, axes, keepdim), x)
 
 
 @public(out=True)
@@ -199,7 +199,7 @@ def _extreme(
     if x.ndim == 0:
         return ValuesAndIndices(apply(Reshape(()), x), filled((), dtypes.int64, 0))
     _check_lengths(name, x, (axis,))
-    indices = apply(place((axis,), True), x)
+    indices = apply(reduction(place, (axis,), True), x)
     values = apply(Gather(axis), x, indices)
     if keepdim:
         return ValuesAndIndices(values, indices)
@@ -240,7 +240,7 @@ def min(
 
 
 def _truth(x: Tensor, op: Callable[..., Op], dim: Dims, keepdim: bool) -> Tensor:
-    out = apply(op(reduced_axes(dim, x.ndim), keepdim), x)
+    out = apply(reduction(op, reduced_axes(dim, x.ndim), keepdim), x)
     return convert(out, dtypes.uint8) if x.dtype is dtypes.uint8 else out
 
 
