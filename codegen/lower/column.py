@@ -107,12 +107,23 @@ def _first(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
         fold = fold_over(root, [b.load_scratch(p, cell) for p in places])
         updated = fold.stepped(b.finish(lowering.expression(root)), row)
         starting += [b.store_scratch(p, cell, v) for p, v in zip(places, fold.initial)]
-        folding += [b.store_scratch(p, cell, v) for p, v in zip(places, updated)]
+        folding += _set_at_once(lowering, b, places, cell, updated)
     folding += lowering.store_full(b, lowering.full_stores)
     tasks = columns.outer_length * columns.blocks * columns.chunks
     parallel = Header(TASK, scalar.const(0), b.slot("tasks", tasks), PARALLEL)
     body = [*nest([vector], starting), *nest([rows, vector], folding)]
     return b.launch(nest([parallel], body), tasks, lowering.work(b.operands), lowering.label(" chunks"))
+
+
+def _set_at_once(
+    lowering: GroupLowering, b: KernelBuilder, places: Sequence[Scratch], cell: Expr, values: Sequence[Expr]
+) -> list[Stmt]:
+    """Store accumulators that are computed from each other's old values: all computed before any is stored."""
+    if len(values) == 1:
+        return [b.store_scratch(places[0], cell, values[0])]
+    held = [lowering.new_accumulator(v.dtype) for v in values]
+    inits: list[Stmt] = [Init(a.index, v) for a, v in zip(held, values)]
+    return inits + [b.store_scratch(p, cell, a) for p, a in zip(places, held)]
 
 
 def _outer_place(columns: _Columns, b: KernelBuilder, position: Expr, blocks: Expr) -> Expr:
@@ -135,7 +146,7 @@ def _second(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
     for root, places in zip(lowering.reductions, partials):
         fold = fold_over(root, [b.load_scratch(p, total) for p in places])
         merged = fold.merged(tuple(b.load_scratch(p, part) for p in places))
-        merging += [b.store_scratch(p, total, v) for p, v in zip(places, merged)]
+        merging += _set_at_once(lowering, b, places, total, merged)
         finishing.append(Init(lowering.bindings[root.number].index, fold.result))
     finishing += outer_statements(lowering, b)
     chunks = Header(c, scalar.const(1), b.slot("chunks", columns.chunks), SERIAL)
