@@ -13,14 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-Block = ctypes.Array[ctypes.c_uint8]
+Block = Any  # a ctypes array of bytes
 
 ALIGNMENT: Final = 64
 _SMALL: Final = 64 * 1024  # bytes; below, NumPy's own allocator is fast
 _MAX_KEPT: Final = 1 << 30
 
 
-class _Lease(np.ndarray):  # type: ignore[type-arg]
+class _Lease(np.ndarray[Any, Any]):
     """Stands between an array and the block it borrows; gives the block back when the last view dies.
 
     Blocks are ctypes arrays: NumPy would see through the lease if it stood on another array.
@@ -88,7 +88,8 @@ def _aligned(size: int) -> Block:
     """A block whose address is a multiple of `ALIGNMENT`."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.__array_interface__["data"][0] % ALIGNMENT
-    return (ctypes.c_uint8 * size).from_buffer(raw, start)
+    kind: Any = ctypes.c_uint8 * size
+    return kind.from_buffer(raw, start)
 
 
 pool: Final = BufferPool()

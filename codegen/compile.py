@@ -72,7 +72,7 @@ def compile_graph(
         if config.verify:
             for kernel in kernels:
                 verify_kernel(kernel)
-        native = compile_kernels(kernels)
+        native = compile_kernels(kernels, options.numerics)
     observer("kernels", native)
     with _timed(stats, "encode"):
         segments = encode(plan, {k: n.address for k, n in zip(kernels, native)})

@@ -10,7 +10,8 @@ copied back if an output aliases them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ctypes
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from jitgrad.ir.interpreter import apply_reference
 from .buffers import pool as buffers
 from .cpu import driver
 from .cpu.threads import pool as threads
-from .encode import HostOperand, HostSegment, NativeSegment, Segment
+from .encode import HostOperand, HostSegment, Segment
 from .plan import Plan
 from .program_text import DumpText
 
@@ -50,7 +51,8 @@ class Executable:
     """A plan with its machine code. Made by `compile_graph`."""
 
     __slots__ = (
-        "_arena_bytes", "_back", "_constants", "_inputs", "_outputs", "_run", "_segments", "_text", "_writable",
+        "_arena_bytes", "_constants", "_first_output", "_has_host", "_inputs", "_outputs", "_run", "_segments",
+        "_text", "_writable",
         "aliases", "kernels", "name", "plan", "stats",
     )  # fmt: skip
 
@@ -64,15 +66,17 @@ class Executable:
         self.stats = stats
         self.aliases: Mapping[int, int] = plan.aliases
         self._segments = tuple(segments)
+        self._has_host = any(isinstance(s, HostSegment) for s in segments)
         self._text = text
         self._inputs = tuple((v.type.shape, v.type.dtype.np) for v in graph.inputs)
+        self._first_output = len(graph.inputs)
         self._outputs = tuple(
             (k, v.type.shape, v.type.dtype.np, v.type.nbytes) for k, v in enumerate(graph.outputs)
         )
         self._writable = tuple(sorted(set(plan.aliases.values())))
         self._constants = [np.array(op.literal.array, order="C") for op in plan.program.constants.values()]
         self._arena_bytes = plan.arena_bytes
-        self._run: Callable[..., None] = driver.load_driver()
+        self._run = driver.load_driver()
 
     @property
     def steps(self) -> tuple[Any, ...]:
@@ -80,61 +84,72 @@ class Executable:
         return tuple(self.plan.steps)
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs. Outputs that alias an input are that input's array itself."""
-        given = self._checked(inputs)
+        """The outputs. An output that aliases an input is that input's array itself."""
+        self._check(inputs)
+        arrays = [*inputs]
         empty, aliases = buffers.empty, self.aliases
-        outputs = [
-            given[aliases[k]] if k in aliases else empty(shape, dtype, nbytes)
-            for k, shape, dtype, nbytes in self._outputs
-        ]
+        for k, shape, dtype, nbytes in self._outputs:
+            arrays.append(inputs[aliases[k]] if k in aliases else empty(shape, dtype, nbytes))
+        outputs = arrays[self._first_output :]
+        arrays += self._constants
+        if not self._arena_bytes:
+            self._enter(arrays, None, 0)
+            return outputs
         arena = buffers.take(self._arena_bytes)
         try:
-            self._enter([*given, *outputs, *self._constants], arena)
+            self._enter(arrays, arena, ctypes.addressof(arena))
         finally:
             buffers.give(arena)
-        for k in self._writable:
-            if given[k] is not inputs[k]:
-                np.copyto(inputs[k], given[k])
-        return [inputs[aliases[k]] if k in aliases else x for k, x in enumerate(outputs)]
+        return outputs
 
-    def _checked(self, inputs: Sequence[Array]) -> list[Array]:
-        """The inputs as the kernels need them."""
-        if len(inputs) != len(self._inputs):
-            raise InternalError(f"{self.name} takes {len(self._inputs)} inputs, {len(inputs)} were given")
-        given = []
+    def _check(self, inputs: Sequence[Array]) -> None:
+        """Shapes and dtypes are the machine code's only protection."""
+        if len(inputs) != self._first_output:
+            raise InternalError(f"{self.name} takes {self._first_output} inputs, {len(inputs)} were given")
         for x, (shape, dtype) in zip(inputs, self._inputs):
-            if x.shape != shape or x.dtype != dtype:
+            if x.shape != shape or x.dtype is not dtype and x.dtype != dtype:
                 raise InternalError(f"{self.name} was compiled for {dtype}{list(shape)}, not {x.dtype}{list(x.shape)}")
-            flags = x.flags
-            given.append(x if flags.c_contiguous and flags.aligned else np.array(x, order="C"))
         for k in self._writable:
             if not inputs[k].flags.writeable:
                 raise InternalError(f"{self.name} writes to input {k}, which is read-only")
-        return given
 
-    def _enter(self, arrays: list[Array], arena: Any) -> None:
+    def _enter(self, arrays: list[Array], arena: Any, address: int) -> None:
         """Run all segments."""
-        table = np.array([x.__array_interface__["data"][0] for x in arrays] + [_address(arena)], np.int64)
-        at, count, entry = table.ctypes.data, threads.num_threads, threads.parallel_for
+        count, entry = threads.num_threads, threads.parallel_for
+        if self._has_host and not all(map(_is_plain, arrays)):
+            return self._enter_with_copies(arrays, arena, address)
         for segment in self._segments:
-            if isinstance(segment, NativeSegment):
-                self._run(segment.address, at, count, entry)
-            else:
+            if isinstance(segment, HostSegment):
                 _run_host(segment, arrays, arena)
+            elif not self._run(arrays, segment.address, address, count, entry):
+                return self._enter_with_copies(arrays, arena, address)
+        return None
+
+    def _enter_with_copies(self, arrays: list[Array], arena: Any, address: int) -> None:
+        """The same on contiguous copies of inputs that are not contiguous or not aligned."""
+        n = self._first_output
+        plain = [x if _is_plain(x) else np.array(x, order="C") for x in arrays[:n]]
+        written = {n + k: i for k, i in self.aliases.items()}
+        rest = [plain[written[k]] if k in written else x for k, x in enumerate(arrays[n:], n)]
+        self._enter(plain + rest, arena, address)
+        for i in self._writable:
+            if plain[i] is not arrays[i]:
+                np.copyto(arrays[i], plain[i])
 
     def dump(self) -> Mapping[str, str]:
         """The stages as text, by name: `groups`, `kernels`, `plan`, `llvm`, `assembly`."""
         return self._text.pieces(self)
 
 
-def _address(arena: Any) -> int:
-    return int(np.frombuffer(arena, np.uint8, 1).__array_interface__["data"][0])
+def _is_plain(x: Array) -> bool:
+    """What machine code takes as it is."""
+    return x.flags.c_contiguous and x.flags.aligned
 
 
 def _run_host(segment: HostSegment, arrays: list[Array], arena: Any) -> None:
     """One op through NumPy."""
     results = apply_reference(segment.op, [_view(o, arrays, arena) for o in segment.operands])
-    for place, result in zip(segment.results, results):
+    for place, result in zip(segment.results, results, strict=True):
         np.copyto(_view(place, arrays, arena), result)
 
 

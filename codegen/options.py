@@ -10,12 +10,14 @@ class CompileOptions:
     """How `compile_graph` works. The defaults are what everybody but tests and measurements wants.
 
     `fuse=False` gives every node its own kernel. `passes=False` takes the graph as it is but for composites, which are
-    still decomposed. `check_plan=False` leaves out the plan's verifier.
+    still decomposed. `check_plan=False` leaves out the plan's verifier. `numerics="strict"` rounds every operation by
+    itself, in the order written; "default" contracts multiply-adds and folds sums in vector lanes.
     """
 
     fuse: bool = True
     passes: bool = True
     check_plan: bool = True
+    numerics: str = "default"
 
 
 DEFAULT = CompileOptions()

@@ -1,15 +1,18 @@
 """Matrix products: addresses of BLAS functions, and the argument blocks that the driver hands to them.
 
-The functions are SciPy's (`scipy.linalg.cython_blas`), the OpenBLAS that its wheels carry. OpenBLAS has threads of its own
-for large products, runs small ones on the calling thread, and restarts its threads after fork.
+The functions are those of the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times longer), or
+else of whatever library SciPy was built with (`scipy.linalg.cython_blas`). OpenBLAS has threads of its own for large
+products, runs small ones on the calling thread, and restarts its threads after fork.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from jitgrad.ir import dtypes
@@ -20,15 +23,40 @@ from jitgrad.ir.graph import Node, Value
 from ..fuse.strided import MatrixLayout, contiguous_strides, matrix_layout, product_operand
 
 _NAMES: Final = {dtypes.float32: "sgemm", dtypes.float64: "dgemm"}
-BLOCK_CELLS: Final = 10  # transa transb m n k lda ldb ldc alpha beta
 
 
 @functools.cache
 def gemm_address(dtype: DType) -> int:
     """Where `sgemm` or `dgemm` starts."""
+    library = openblas()
+    if library is not None:
+        return int(ctypes.cast(getattr(library, f"scipy_{_NAMES[dtype]}_"), ctypes.c_void_p).value or 0)
+    return _from_scipy(_NAMES[dtype])
+
+
+@functools.cache
+def openblas() -> ctypes.CDLL | None:
+    """The OpenBLAS in SciPy's wheel, if that is what SciPy has."""
+    spec = importlib.util.find_spec("scipy")
+    if spec is None or spec.origin is None:
+        return None
+    package = Path(spec.origin).parent
+    for folder in (package.parent / "scipy.libs", package / ".dylibs"):
+        for path in sorted(folder.glob("libscipy_openblas*")):
+            try:
+                library = ctypes.CDLL(str(path))
+            except OSError:
+                continue
+            if all(hasattr(library, f"scipy_{name}_") for name in _NAMES.values()):
+                return library
+    return None
+
+
+def _from_scipy(name: str) -> int:
+    """The address in the capsule that SciPy exports for Cython."""
     from scipy.linalg import cython_blas  # lazy: loads SciPy
 
-    capsule = cython_blas.__pyx_capi__[_NAMES[dtype]]
+    capsule = cython_blas.__pyx_capi__[name]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
@@ -36,8 +64,15 @@ def gemm_address(dtype: DType) -> int:
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     if not address:
-        raise InternalError(f"SciPy exports no address of {_NAMES[dtype]}")
+        raise InternalError(f"SciPy exports no address of {name}")
     return int(address)
+
+
+def limit_threads(count: int) -> None:
+    """Let OpenBLAS use at most `count` threads."""
+    library = openblas()
+    if library is not None:
+        library.scipy_openblas_set_num_threads(ctypes.c_int(count))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ nanoseconds. The code is position-independent but for the addresses of functions
     COPY    bytes, then (region, byte offset) of target and source
     END
 
-`slots`, `params`, `block` and `offsets` are cell numbers. Regions are numbers in the table of base addresses.
+`slots`, `params`, `block` and `offsets` are cell numbers. Regions are numbers in the table of base addresses, which the
+entry point fills from a list of NumPy arrays.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+from jitgrad.ir.errors import InternalError
 from llvmlite import ir
 
-from .target import CompiledModule, compile_module
+from .kernels import compile_module
+from .target import CompiledModule
 
 END, KERNEL, GEMM, COPY = range(4)
 KERNEL_CELLS: Final = 7
@@ -34,8 +38,15 @@ _TASK_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _PTR, _PTR])
 _PARALLEL_FOR_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _PTR, _PTR, _PTR, _I64, _I64, _I32])
 _GEMM_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR] * 13)
 _RUN_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _I64, _I64])
+_ENTER_TYPE: Final = ir.FunctionType(_I64, [_PTR, _I64, _I64, _I64, _I64])
 
-Run = Callable[[int, int, int, int], None]
+# CPython's and NumPy's own layouts, stable since long before Python 3.11; `load_driver` checks them.
+_HEAD: Final = object.__basicsize__
+_LIST_LENGTH, _LIST_ITEMS = _HEAD, _HEAD + 8
+_ARRAY_DATA, _ARRAY_FLAGS = _HEAD, _HEAD + 48
+_PLAIN_FLAGS: Final = 0x0101  # C-contiguous and aligned
+
+Enter = Callable[[list[Any], int, int, int, int], int]
 
 
 @functools.cache
@@ -44,15 +55,64 @@ def _module() -> CompiledModule:
 
 
 @functools.cache
-def load_driver() -> Run:
-    """`run(code address, table address, threads, address of parallel_for)`; releases the GIL."""
-    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
-    run: Run = prototype(_module().address("jitgrad_run"))
-    return run
+def load_driver() -> Enter:
+    """`enter(arrays, code address, arena address, threads, address of parallel_for)`, without the GIL.
+
+    Regions are the arrays in order, and the arena. Returns 0 and does nothing if some array is not C-contiguous and aligned.
+    """
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.py_object, *[ctypes.c_int64] * 4)
+    enter: Enter = prototype(_module().address("jitgrad_enter"))
+    _check_layouts(enter)
+    return enter
+
+
+def _check_layouts(enter: Enter) -> None:
+    """Copy one array to another, and refuse a strided one: wrong if this interpreter lays objects out differently."""
+    source, target = np.arange(8.0), np.zeros(8)
+    code = np.array([COPY, source.nbytes, 1, 0, 0, 0, END], np.int64)
+    done = enter([source, target], code.ctypes.data, 0, 1, 0)
+    refused = enter([source[::2], target], code.ctypes.data, 0, 1, 0)
+    if not done or refused or not np.array_equal(source, target):
+        raise InternalError("this Python lays out lists or NumPy arrays in a way the driver does not know")
 
 
 def _build(module: ir.Module) -> None:
-    _Driver(module, _build_task(module)).build()
+    driver = _Driver(module, _build_task(module))
+    driver.build()
+    _build_enter(module, driver.function)
+
+
+def _build_enter(module: ir.Module, run: ir.Function) -> None:
+    """The entry point: a table of addresses on the stack, then `run`."""
+    enter = ir.Function(module, _ENTER_TYPE, "jitgrad_enter")
+    entry, loop, good, ready, bad = (enter.append_basic_block(n) for n in ("entry", "loop", "good", "ready", "bad"))
+    arrays, code, arena, threads, parallel_for = enter.args
+    b = ir.IRBuilder(entry)
+    count, items = _byte_cell(b, arrays, _LIST_LENGTH), b.inttoptr(_byte_cell(b, arrays, _LIST_ITEMS), _PTR)
+    table = _opaque(b, b.alloca(_I64, b.add(count, _I64(1))))
+    b.store(arena, _at(b, table, count))
+    b.cbranch(b.icmp_signed(">", count, _I64(0)), loop, ready)
+    b.position_at_end(loop)
+    k = b.phi(_I64)
+    k.add_incoming(_I64(0), entry)
+    array = b.inttoptr(_cell(b, items, k), _PTR)
+    plain = b.and_(_byte_cell(b, array, _ARRAY_FLAGS), _I64(_PLAIN_FLAGS))
+    b.cbranch(b.icmp_signed("==", plain, _I64(_PLAIN_FLAGS)), good, bad)
+    b.position_at_end(good)
+    b.store(_byte_cell(b, array, _ARRAY_DATA), _at(b, table, k))
+    following = b.add(k, _I64(1))
+    k.add_incoming(following, good)
+    b.cbranch(b.icmp_signed("<", following, count), loop, ready)
+    b.position_at_end(ready)
+    b.call(run, [b.inttoptr(code, _PTR), table, threads, parallel_for])
+    b.ret(_I64(1))
+    b.position_at_end(bad)
+    b.ret(_I64(0))
+
+
+def _byte_cell(b: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
+    """The int64 `offset` bytes after `base`."""
+    return b.load(b.gep(base, [_I64(offset)], source_etype=_I8), typ=_I64)
 
 
 def _build_task(module: ir.Module) -> ir.Function:

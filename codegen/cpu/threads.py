@@ -7,6 +7,7 @@ fork. Where TBB is missing everything runs on the calling thread.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.metadata
 import os
 import sys
@@ -78,7 +79,7 @@ class Pool:
         if library is None:
             return 0
         try:
-            from numba.np.ufunc import tbbpool  # lazy: loads Numba
+            tbbpool: Any = importlib.import_module("numba.np.ufunc.tbbpool")
         except ImportError:
             return 0
         self._loaded += [library, tbbpool]

@@ -68,11 +68,13 @@ class _Columns:
         b.use_axes([*self.outer, *self.reduced, self.inner])
         return b
 
-    def cell(self, b: KernelBuilder, chunk: Expr) -> Expr:
-        """Where the accumulators of a chunk, at the current outer and inner place, lie."""
-        outer = b.row_major(self.outer)
-        row = chunk * b.slot("outer length", self.outer_length) + outer if self.outer else chunk
-        return row * b.extent(self.inner) + b.finish(self.inner.var)
+    def cell(self, b: KernelBuilder, chunk: Expr | None) -> Expr:
+        """Where the accumulators of a chunk (by default the first) lie, at the current outer and inner place."""
+        column, row = b.finish(self.inner.var), chunk
+        if self.outer:
+            outer = b.row_major(self.outer)
+            row = outer if chunk is None else chunk * b.slot("outer length", self.outer_length) + outer
+        return column if row is None else row * b.extent(self.inner) + column
 
 
 def lower_column(lowering: GroupLowering) -> list[Launch]:
@@ -126,6 +128,18 @@ def _set_at_once(
     return inits + [b.store_scratch(p, cell, a) for p, a in zip(places, held)]
 
 
+def _set(
+    lowering: GroupLowering, b: KernelBuilder, places: Sequence[Scratch], cell: Expr, values: Sequence[Expr]
+) -> list[Stmt]:
+    """Set a state in memory. Several accumulators are computed before any is stored, since each may read all."""
+    inits: list[Stmt] = []
+    if len(values) > 1:
+        held = [lowering.new_accumulator(v.dtype) for v in values]
+        inits = [Init(a.index, v) for a, v in zip(held, values)]
+        values = held
+    return inits + [b.store_scratch(p, cell, v) for p, v in zip(places, values)]
+
+
 def _outer_place(columns: _Columns, b: KernelBuilder, position: Expr, blocks: Expr) -> Expr:
     """Place the outer axes; what is left of `position` is the block of columns."""
     if not columns.outer:
@@ -142,7 +156,7 @@ def _second(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
     c = loop_var("c")
     merging: list[Stmt] = []
     finishing: list[Stmt] = []
-    total, part = columns.cell(b, scalar.const(0)), columns.cell(b, c)
+    total, part = columns.cell(b, None), columns.cell(b, c)
     for root, places in zip(lowering.reductions, partials):
         fold = fold_over(root, [b.load_scratch(p, total) for p in places])
         merged = fold.merged(tuple(b.load_scratch(p, part) for p in places))
