@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,12 +11,14 @@ from typing import Any, Final
 from jitgrad.ir.config import config
 from jitgrad.ir.graph import Graph
 
+from .cache import COUNTERS
 from .cpu.kernels import compile_kernels
 from .encode import encode
 from .executable import Executable, Stats
-from .fuse.program import KernelStep, Program, fuse
+from .fuse.program import ProductStep, fuse
 from .loops.ir import Kernel
 from .loops.verify import verify_kernel
+from .lower import nbytes_of
 from .options import DEFAULT, CompileOptions
 from .plan import Plan, make_plan
 from .plan_verify import verify_plan
@@ -72,11 +74,13 @@ def compile_graph(
         if config.verify:
             for kernel in kernels:
                 verify_kernel(kernel)
+        before = COUNTERS.compiled
         native = compile_kernels(kernels, options.numerics)
+        stats.compiled = COUNTERS.compiled - before
     observer("kernels", native)
     with _timed(stats, "encode"):
         segments = encode(plan, {k: n.address for k, n in zip(kernels, native)})
-    _count(stats, plan, program, native)
+    _describe(stats, plan, kernels)
     return Executable(name, plan, segments, native, stats, DumpText(prepared))
 
 
@@ -87,21 +91,15 @@ def _timed(stats: Stats, stage: str) -> Iterator[None]:
     stats.stages_ms[stage] = 1e3 * (time.perf_counter() - start)
 
 
-_SEEN: set[str] = set()
-
-
-def _count(stats: Stats, plan: Plan, program: Program, native: list[Any]) -> None:
-    keys = {n.key for n in native}
-    stats.kernels = len(keys)
-    stats.compiled = len(keys - _SEEN)
+def _describe(stats: Stats, plan: Plan, kernels: Sequence[Kernel]) -> None:
+    """The numbers that follow from the plan."""
+    stats.kernels = len(kernels)
     stats.reused = stats.kernels - stats.compiled
-    _SEEN.update(keys)
     stats.arena_bytes = plan.arena_bytes
-    stats.bytes = sum(_bytes(plan, s) for s in program.steps)
-
-
-def _bytes(plan: Plan, step: Any) -> int:
-    return 0
-
-
-_ = (Kernel, KernelStep)
+    for step, launches in zip(plan.steps, plan.launches):
+        if isinstance(step, ProductStep):
+            x, y = step.node.operands
+            stats.flops += 2 * step.node.result.type.numel * x.type.shape[-1]
+            stats.bytes += x.type.nbytes + y.type.nbytes + step.node.result.type.nbytes
+        stats.bytes += sum(nbytes_of(o) for launch in launches for o in launch.operands)
+        stats.flops += sum(launch.operations for launch in launches)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import Op
 

@@ -3,9 +3,9 @@
     run = compile_graph(graph)
     (y,) = run([x])
 
-A call allocates the outputs, borrows an arena, and enters the driver once per native segment. It may be made from several
-threads at once. Inputs of any strides are taken; those that are not C-contiguous and aligned are copied first, and
-copied back if an output aliases them.
+A call allocates the outputs, borrows an arena, and enters the driver once per native segment. It may be made from
+several threads at once. Inputs of any strides are taken; those that are not C-contiguous and aligned are copied
+first, and copied back if an output aliases them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.interpreter import apply_reference
 
@@ -70,9 +71,7 @@ class Executable:
         self._text = text
         self._inputs = tuple((v.type.shape, v.type.dtype.np) for v in graph.inputs)
         self._first_output = len(graph.inputs)
-        self._outputs = tuple(
-            (k, v.type.shape, v.type.dtype.np, v.type.nbytes) for k, v in enumerate(graph.outputs)
-        )
+        self._outputs = tuple((k, v.type.shape, v.type.dtype.np, v.type.nbytes) for k, v in enumerate(graph.outputs))
         self._writable = tuple(sorted(set(plan.aliases.values())))
         self._constants = [np.array(op.literal.array, order="C") for op in plan.program.constants.values()]
         self._arena_bytes = plan.arena_bytes
@@ -107,7 +106,7 @@ class Executable:
         if len(inputs) != self._first_output:
             raise InternalError(f"{self.name} takes {self._first_output} inputs, {len(inputs)} were given")
         for x, (shape, dtype) in zip(inputs, self._inputs):
-            if x.shape != shape or x.dtype is not dtype and x.dtype != dtype:
+            if x.shape != shape or (x.dtype is not dtype and x.dtype != dtype):
                 raise InternalError(f"{self.name} was compiled for {dtype}{list(shape)}, not {x.dtype}{list(x.shape)}")
         for k in self._writable:
             if not inputs[k].flags.writeable:

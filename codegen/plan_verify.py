@@ -1,8 +1,8 @@
 """An independent check of plans: runs one over a model of memory in which every byte knows whose value it holds.
 
-A step may read a value only while all its bytes are still there; it may write over what it reads only where the kernel's own
-text shows that each element is read before it is written, at the same address; and it may write to no constant, and to
-no input that nothing aliases. In the end each output must be found in its place.
+A step may read a value only while all its bytes are still there; it may write over what it reads only where the
+kernel's own text shows that each element is read before it is written, at the same address; and it may write to no
+constant, and to no input that nothing aliases. In the end each output must be found in its place.
 """
 
 from __future__ import annotations

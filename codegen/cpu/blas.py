@@ -1,8 +1,8 @@
 """Matrix products: addresses of BLAS functions, and the argument blocks that the driver hands to them.
 
-The functions are those of the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times longer), or
-else of whatever library SciPy was built with (`scipy.linalg.cython_blas`). OpenBLAS has threads of its own for large
-products, runs small ones on the calling thread, and restarts its threads after fork.
+The functions are those of the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times
+longer), or else of whatever library SciPy was built with (`scipy.linalg.cython_blas`). OpenBLAS has threads of its
+own for large products, runs small ones on the calling thread, and restarts its threads after fork.
 """
 
 from __future__ import annotations

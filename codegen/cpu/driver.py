@@ -1,7 +1,7 @@
 """The native driver: runs a whole segment of a plan, encoded as an array of int64 cells, in one call.
 
-It is compiled once, not once per graph, so that a plan for a new shape costs no compilation; decoding a step takes a few
-nanoseconds. The code is position-independent but for the addresses of functions:
+It is compiled once, not once per graph, so that a plan for a new shape costs no compilation; decoding a step takes a
+few nanoseconds. The code is position-independent but for the addresses of functions:
 
     KERNEL  function, buffers, slots, params, extent, grain, then (region, byte offset) per buffer
     GEMM    function, block, entries, offsets, then (region, byte offset) of lhs, rhs, result
@@ -20,8 +20,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from jitgrad.ir.errors import InternalError
 from llvmlite import ir
+
+from jitgrad.ir.errors import InternalError
 
 from .kernels import compile_module
 from .target import CompiledModule
@@ -58,7 +59,8 @@ def _module() -> CompiledModule:
 def load_driver() -> Enter:
     """`enter(arrays, code address, arena address, threads, address of parallel_for)`, without the GIL.
 
-    Regions are the arrays in order, and the arena. Returns 0 and does nothing if some array is not C-contiguous and aligned.
+    Regions are the arrays in order, and the arena. Returns 0 and does nothing if some array is not C-contiguous and
+    aligned.
     """
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.py_object, *[ctypes.c_int64] * 4)
     enter: Enter = prototype(_module().address("jitgrad_enter"))
@@ -118,8 +120,8 @@ def _byte_cell(b: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
 def _build_task(module: ir.Module) -> ir.Function:
     """What the pool calls: a kernel on a range of portions.
 
-    `task(args, counts, steps, data)`: `args[0]` is the first portion (a null pointer moved by as many bytes), `counts[0]`
-    how many there are; `data` is {function, buffers, slots, params, extent, grain}.
+    `task(args, counts, steps, data)`: `args[0]` is the first portion (a null pointer moved by as many bytes),
+    `counts[0]` how many there are; `data` is {function, buffers, slots, params, extent, grain}.
     """
     task = ir.Function(module, _TASK_TYPE, "jitgrad_task")
     b = ir.IRBuilder(task.append_basic_block("entry"))
@@ -282,6 +284,3 @@ class _Driver:
         )
         b.call(memmove, [target, source, nbytes, ir.IntType(1)(0)])
         self._advance(COPY_CELLS)
-
-
-

@@ -1,7 +1,7 @@
 """Threads for kernels: how many to use, and the native function that shares a loop out among them.
 
-The pool is Numba's TBB layer, entered from emitted code. It may be used from several Python threads at once and survives
-fork. Where TBB is missing everything runs on the calling thread.
+The pool is Numba's TBB layer, entered from emitted code. It may be used from several Python threads at once and
+survives fork. Where TBB is missing everything runs on the calling thread.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction
 from jitgrad.ir.ops.creation import Constant
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Reshape
-from jitgrad.ir.scalar import MATH, Arg, Const, Expr, Fn, Number
+from jitgrad.ir.scalar import MATH, Arg, Expr, Fn, Number
 from jitgrad.ir.types import TensorType
 
 from ..loops.ir import LoopVar

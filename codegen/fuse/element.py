@@ -168,9 +168,7 @@ def walk(expr: Expr, seen: set[Expr] | None = None) -> Iterator[Expr]:
 
 def rename_accumulators(expr: Expr, indices: Sequence[int]) -> Expr:
     """`expr` with accumulator `k` replaced by accumulator `indices[k]`."""
-    mapping: dict[Expr, Expr] = {
-        e: acc_ref(indices[e.index], e.dtype) for e in walk(expr) if isinstance(e, AccRef)
-    }
+    mapping: dict[Expr, Expr] = {e: acc_ref(indices[e.index], e.dtype) for e in walk(expr) if isinstance(e, AccRef)}
     return substitute(expr, mapping)
 
 

@@ -256,7 +256,7 @@ def _same(index: tuple[Expr, ...], want: tuple[Expr, ...], shape: Shape) -> bool
     if len(index) != len(want):
         return False
     pairs = zip(index, want, shape)
-    return all(a is b or n == 1 and (isinstance(a, Const) or isinstance(b, Const)) for a, b, n in pairs)
+    return all(a is b or (n == 1 and (isinstance(a, Const) or isinstance(b, Const))) for a, b, n in pairs)
 
 
 def form_groups(analysis: Analysis) -> Fusion:

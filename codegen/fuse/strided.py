@@ -71,6 +71,8 @@ class MatrixLayout:
 def matrix_layout(shape: Sequence[int], strides: Sequence[int]) -> MatrixLayout | None:
     """The layout of the last two axes, or `None` where neither of them is contiguous."""
     (rows, columns), (by_row, by_column) = shape[-2:], strides[-2:]
+    if rows == 0 or columns == 0:
+        return MatrixLayout(False, max(columns, 1))
     if (by_column == 1 or columns == 1) and (by_row >= max(1, columns) or rows == 1):
         return MatrixLayout(False, max(by_row, columns, 1) if rows != 1 else max(columns, 1))
     if (by_row == 1 or rows == 1) and (by_column >= max(1, rows) or columns == 1):

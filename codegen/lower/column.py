@@ -114,7 +114,7 @@ def _first(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
     tasks = columns.outer_length * columns.blocks * columns.chunks
     parallel = Header(TASK, scalar.const(0), b.slot("tasks", tasks), PARALLEL)
     body = [*nest([vector], starting), *nest([rows, vector], folding)]
-    return b.launch(nest([parallel], body), tasks, lowering.work(b.operands), lowering.label(" chunks"))
+    return b.launch(nest([parallel], body), tasks, lowering.operations, lowering.label(" chunks"))
 
 
 def _set_at_once(
@@ -167,5 +167,5 @@ def _second(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
     tasks = columns.outer_length * columns.blocks
     parallel = Header(TASK, scalar.const(0), b.slot("tasks", tasks), PARALLEL)
     body = [*nest([chunks, vector], merging), *nest([vector], finishing)]
-    work = float(columns.outer_length * columns.inner.extent * (columns.chunks + 1))
+    work = columns.outer_length * columns.inner.extent * (columns.chunks + 1)
     return b.launch(nest([parallel], body), tasks, work, lowering.label(" totals"))

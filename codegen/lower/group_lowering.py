@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from jitgrad.ir import scalar
 from jitgrad.ir.dtypes import DType
@@ -18,11 +18,8 @@ from ..fuse.groups import Group, Level, outer_index, variables_of
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
 from ..loops.ir import AccRef, Init, Stmt, Update, acc_ref
-from .kernel_builder import KernelBuilder, Operand, nbytes_of
+from .kernel_builder import KernelBuilder
 from .nest import Axis, merge_axes, uses_of
-
-_NANOSECONDS_PER_OPERATION: Final = 0.04  # one lane of a vector instruction, about
-_NANOSECONDS_PER_BYTE: Final = 0.08  # memory, one thread
 
 
 @dataclass(slots=True)
@@ -143,17 +140,14 @@ class GroupLowering:
                 found.append(element(root.number, root.value.type.dtype, index))
         return found
 
-    def work(self, operands: Iterable[Operand]) -> float:
-        """Nanoseconds of one thread for the whole domain, roughly."""
-        numel = 1
-        for n in self.group.domain:
-            numel *= n
-        operations = sum(cost(self.expression(r)) + 1 for r in self.group.roots if self._counts(r))
-        moved = sum(nbytes_of(o) for o in operands)
-        return numel * operations * _NANOSECONDS_PER_OPERATION + moved * _NANOSECONDS_PER_BYTE
+    @property
+    def operations(self) -> int:
+        """Operations over the whole domain, roughly."""
+        each = sum(cost(self.expression(r)) + 1 for r in self.group.roots if self._counts(r))
+        return math.prod(self.group.domain) * each
 
     def _counts(self, root: Root) -> bool:
-        return root.reduction is not None or root.number not in self.bindings and self._is_stored(root)
+        return root.reduction is not None or (root.number not in self.bindings and self._is_stored(root))
 
     def label(self, part: str = "") -> str:
         """Names the fused ops, for people."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.dtypes import DType
@@ -16,6 +16,7 @@ from ..fuse.element import Element, Index, RuntimeNumber, rebuild
 from ..loops.ir import Buffer, Kernel, LoopVar, Stmt, Store, load, param, slot
 from .affine import LITERAL_ONE, LITERAL_ZERO, Affine, Coefficient, affine_of
 from .nest import Axis
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scratch:
@@ -32,6 +33,9 @@ class Scratch:
 
 Operand: TypeAlias = Value | Scratch
 
+_NANOSECONDS_PER_OPERATION: Final = 0.04  # one lane of a vector instruction, about
+_NANOSECONDS_PER_BYTE: Final = 0.08  # memory, one thread
+
 
 def nbytes_of(operand: Operand) -> int:
     """Bytes of a value or of scratch memory."""
@@ -42,7 +46,8 @@ def nbytes_of(operand: Operand) -> int:
 class Launch:
     """A kernel with what it is run on. `extent` is the length of its parallel loop (1 if it has none).
 
-    `operands[i]` is buffer `i`'s memory; `work` the estimated nanoseconds of one thread for all of it.
+    `operands[i]` is buffer `i`'s memory; `operations` counts about as many as vector instructions would do one lane
+    each, `work` is an estimate of the nanoseconds that one thread takes for all of it.
     """
 
     kernel: Kernel
@@ -50,8 +55,14 @@ class Launch:
     slots: tuple[int, ...]
     params: tuple[Number, ...]
     extent: int
-    work: float
+    operations: int
     label: str
+
+    @property
+    def work(self) -> float:
+        """Nanoseconds of one thread, roughly."""
+        moved = sum(nbytes_of(o) for o in self.operands)
+        return self.operations * _NANOSECONDS_PER_OPERATION + moved * _NANOSECONDS_PER_BYTE
 
 
 @dataclass(slots=True)
@@ -229,7 +240,7 @@ class KernelBuilder:
         self._read.add(buffer)
         return load(buffer, scratch.dtype, index)
 
-    def launch(self, body: Sequence[Stmt], extent: int, work: float, label: str) -> Launch:
+    def launch(self, body: Sequence[Stmt], extent: int, operations: int, label: str) -> Launch:
         """The finished kernel and its operands."""
         buffers = tuple(
             Buffer(operand.dtype if isinstance(operand, Scratch) else operand.type.dtype, self._role(i))
@@ -237,7 +248,7 @@ class KernelBuilder:
         )
         kernel = Kernel(buffers, len(self._slot_values), tuple(d for _, d in self._param_values), tuple(body))
         numbers = tuple(v for v, _ in self._param_values)
-        return Launch(kernel, tuple(self._buffers), tuple(self._slot_values), numbers, extent, work, label)
+        return Launch(kernel, tuple(self._buffers), tuple(self._slot_values), numbers, extent, operations, label)
 
     def _role(self, buffer: int) -> str:
         if buffer not in self._written:

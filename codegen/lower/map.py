@@ -14,4 +14,4 @@ def lower_map(lowering: GroupLowering) -> list[Launch]:
     b.use_axes(loops)
     headers, extent = parallel(b, loops, 0)
     stores = lowering.store_full(b, lowering.full_stores)
-    return [b.launch(nest(headers, stores), extent, lowering.work(b.operands), lowering.label())]
+    return [b.launch(nest(headers, stores), extent, lowering.operations, lowering.label())]

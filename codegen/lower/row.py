@@ -63,12 +63,10 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
     for p in range(phases.count):
         body += _phase(lowering, b, phases, p, reduced)
         body += _outer(lowering, b, phases, p + 1)
-    return [b.launch(nest(headers, body), extent, lowering.work(b.operands), lowering.label())]
+    return [b.launch(nest(headers, body), extent, lowering.operations, lowering.label())]
 
 
-def _phase(
-    lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis]
-) -> list[Stmt]:
+def _phase(lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis]) -> list[Stmt]:
     """The loops of one phase, and its reductions' results."""
     roots = [r for r in lowering.reductions if phases.phase(r) == p]
     folds = [new_fold(lowering, r) for r in roots]

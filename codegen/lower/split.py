@@ -34,7 +34,7 @@ def lower_split(lowering: GroupLowering) -> list[Launch]:
     for fold, places in zip(folds, partials):
         body += [b.store_scratch(place, TASK, a) for place, a in zip(places, fold.state)]
     parallel = Header(TASK, scalar.const(0), b.slot("chunks", chunks), PARALLEL)
-    first = b.launch(nest([parallel], body), chunks, lowering.work(b.operands), lowering.label(" chunks"))
+    first = b.launch(nest([parallel], body), chunks, lowering.operations, lowering.label(" chunks"))
     return [first, _second(lowering, partials, chunks)]
 
 
@@ -86,7 +86,7 @@ def _second(lowering: GroupLowering, partials: Sequence[Sequence[Scratch]], chun
     for root, fold in zip(lowering.reductions, folds):
         body.append(Init(lowering.bindings[root.number].index, fold.result))
     body += outer_statements(lowering, b)
-    return b.launch(body, 1, float(chunks), lowering.label(" totals"))
+    return b.launch(body, 1, chunks, lowering.label(" totals"))
 
 
 def outer_statements(lowering: GroupLowering, b: KernelBuilder) -> list[Stmt]:
