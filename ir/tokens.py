@@ -45,6 +45,8 @@ class Tokens:
     >>> tokens.expect(")")
     Traceback (most recent call last):
     jitgrad.ir.errors.ParseError: line 1, column 4: expected ')', found '('
+      add(%0)
+         ^
     """
 
     def __init__(self, source: str) -> None:

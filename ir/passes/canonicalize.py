@@ -16,7 +16,7 @@ from ..rewrite import Rules, rewrite
 from .base import Pass
 from .cse import commutes
 from .literals import made_by
-from .views import compose, inverse, is_identity, simplified
+from .views import compose, inverse, is_identity, shows_once, simplified
 
 CANONICAL: Final = Rules()
 
@@ -48,8 +48,10 @@ def view_of_write(b: Builder, node: Node) -> Value | None:
     while at is not None and isinstance(at.op, View):
         chain.append(at.op)
         at = at.operands[0].node
-    found = at is not None and isinstance(at.op, WriteView) and at.op.views == tuple(chain[::-1])
-    return at.operands[1] if at is not None and found else None
+    if at is None or not isinstance(at.op, WriteView) or at.op.views != tuple(chain[::-1]):
+        return None
+    base, value = at.operands
+    return value if shows_once(at.op.views, base.type) else None
 
 
 @CANONICAL(View)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import scalar
 from ..op import View
 from ..ops.broadcast import BroadcastTo
 from ..ops.shape import Flip, Permute, Reshape
@@ -71,6 +72,16 @@ def inverse(view: View, operand: TensorType) -> View | None:
         case Flip():
             return view
     return None
+
+
+def shows_once(views: tuple[View, ...], operand: TensorType) -> bool:
+    """Whether a chain of views shows no element of `operand` twice."""
+    for view in views:
+        probe = tuple(scalar.const(0) for _ in operand.shape)
+        if view.preimage(probe, operand) is None:
+            return False
+        (operand,) = view.infer(operand)
+    return True
 
 
 def simplified(views: tuple[View, ...], operand: TensorType) -> tuple[View, ...]:

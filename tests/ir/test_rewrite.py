@@ -230,3 +230,30 @@ def test_results_of_merged_nodes():
     graph = Graph([x], nodes, [n.result for n in nodes])
     after = EliminateCommonSubexpressions().run(graph)
     assert equal(after, parse(to_text(after))) and after.outputs == (nodes[0].result,) * 2
+
+
+HALF = "slice[starts=(1,), sizes=(2,), steps=(2,)]"
+
+
+@pytest.mark.parametrize(
+    ("before", "result", "after"),
+    [
+        ("%z = write_view[views=()](%x, %y) : f32[4]", "f32[4]", "return %y"),
+        ("%z = write_view[views=(flip[axes=(0,)],)](%x, %y) : f32[4]", "f32[4]", "%3 = flip[axes=(0,)](%y)"),
+        (
+            f"%w = write_view[views=({HALF},)](%x, %h) : f32[4]\n  %z = {HALF}(%w) : f32[2]",
+            "f32[2]",
+            "return %h",
+        ),
+        (  # the first rows are overwritten by the last
+            "%b = concat[axis=0](%x, %y) : f32[8]\n  %c = reshape[shape=(2, 4)](%b) : f32[2,4]\n"
+            "  %w = write_view[views=(broadcast_to[shape=(2, 4)],)](%x, %c) : f32[4]\n"
+            "  %z = broadcast_to[shape=(2, 4)](%w) : f32[2,4]",
+            "f32[2,4]",
+            "%z = broadcast_to[shape=(2, 4)](%w)",
+        ),
+    ],
+)
+def test_writes(before, result, after):
+    text = f"graph(%x: f32[4], %y: f32[4], %h: f32[2]) -> ({result}) {{\n  {before}\n  return %z\n}}"
+    assert after in to_text(simplification().run(parse(text)))

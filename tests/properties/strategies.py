@@ -288,10 +288,12 @@ class _Growth:
 
     def write(self):
         x = self.any()
-        view = self.pick((self.a_slice(x.shape), Permute(tuple(range(x.ndim))[::-1]), Flip(tuple(range(x.ndim)))))
+        last = tuple(range(x.ndim))
+        view = self.pick((self.a_slice(x.shape), Permute(last[::-1]), Flip(last), BroadcastTo((2, *x.shape))))
         views = (view,) if self.integer(0, 3) else ()
         (region,) = view.infer(x.type) if views else (x.type,)
-        return self.emit(WriteView(views), x, self.like(region))
+        made = self.emit(WriteView(views), x, self.like(region))
+        return self.emit(view, *made) if made is not None and self.integer(0, 1) else made  # read back
 
     def index_select(self):
         x = self.any(1)
