@@ -168,11 +168,14 @@ def check_writable(t: Tensor, what: str) -> None:
         )
 
 
-def write(t: Tensor, value: Tensor, what: str, assigned: bool = False) -> Tensor:
+def write(
+    t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: bool = False
+) -> Tensor:
     """Replace the contents of `t` by `value` (same shape; same dtype after the caller's conversion).
 
     Nothing is written if a check fails. `assigned` says that `value` was not computed from `t`, whose history
-    then goes on with a zero gradient, as PyTorch's `copy_` and `fill_` have it.
+    then goes on with a zero gradient, as PyTorch's `copy_` and `fill_` have it. `uniform` says that all its
+    elements are equal, so that `t` may show an element of memory more than once.
     """
     check_writable(t, what)
     if value.shape != t.shape:
@@ -183,7 +186,8 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False) -> Tensor
         raise DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}")
     mode = local.mode
     if mode.tracer is None or mode.tracer.ends_before_write(t):
-        if not t._data.flags.writeable or 0 in _strides_of_long_axes(t._data):
+        repeats = 0 in _strides_of_long_axes(t._data) and not uniform
+        if not t._data.flags.writeable or repeats:
             raise AutogradError(
                 f"{what}: unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location; clone() the tensor before performing the operation"
@@ -249,7 +253,7 @@ def _rebase(t: Tensor, value: Tensor, assigned: bool) -> None:
     info = t._view
     origin = None if info is None else info.origin
     if info is None or origin is None:
-        if not value._requires_grad or (assigned and t._requires_grad):
+        if not value._requires_grad or value._node is None or (assigned and t._requires_grad):
             value = _recorded_write((), t, value)
         _adopt(t, value)
         _refresh_views(t)

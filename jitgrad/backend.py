@@ -26,9 +26,12 @@ def compile_graph(
     graph: Graph, *, name: str = "graph", aliases: Mapping[int, int] | None = None, observer: Observer | None = None
 ) -> Any:
     """The executable of a graph: called with arrays, gives fresh arrays (see `jitgrad.codegen.compile_graph`)."""
-    from jitgrad.codegen import compile_graph as compile_
+    from jitgrad.codegen.compile import compile_graph as compile_
 
-    executable = compile_(graph, name=name, aliases=dict(aliases or {}), observer=observer)
+    executable = compile_(graph, name=name, aliases=aliases or {})
+    if observer is not None:
+        for stage, text in executable.dump().items():
+            observer(stage, text)
     counters.graphs += 1
-    counters.kernels += executable.stats.kernels_compiled
+    counters.kernels += executable.stats.compiled
     return executable

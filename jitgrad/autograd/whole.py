@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from jitgrad.ir import dtypes
 from jitgrad.ir.config import config
 from jitgrad.ir.interpreter import run
@@ -76,7 +78,7 @@ def _inputs(plan: Plan, nodes: Sequence[TapeNode]) -> list[Any]:
     out = []
     for (i, slot), value in zip(plan.residuals, plan.graph.inputs, strict=False):
         x = nodes[i].saved[slot]
-        out.append(value.type.dtype.np.type(x) if x.__class__ is float or x.__class__ is int else x)
+        out.append(x if x.__class__ is np.ndarray else np.asarray(x, value.type.dtype.np))
     return out
 
 

@@ -91,11 +91,15 @@ class Explanation:
             stats = e.executable.stats
             lines.append(
                 f"  [{i}] {e.runs} runs; {len(e.graph.nodes)} nodes -> {len(e.executable.kernels)} kernels "
-                f"({stats.kernels_compiled} compiled, {stats.kernels_reused} reused); "
+                f"({stats.compiled} compiled, {stats.reused} reused); "
                 f"trace {e.trace_ms:.1f} ms, compile {e.compile_ms:.1f} ms"
             )
             lines.append(f"      inputs: {', '.join(map(str, e.types))}")
-            lines += [f"      {line}" for line in str(stats).splitlines()]
+            stages = ", ".join(f"{name} {ms:.1f}" for name, ms in stats.stages_ms.items())
+            lines.append(
+                f"      a call: {stats.bytes / 1e6:.3g} MB, {stats.flops / 1e6:.3g} Mflop, arena {stats.arena_bytes} bytes; "
+                f"compile stages (ms): {stages}"
+            )
         lines += [
             f"  eager ({e.runs} runs): {e.reason}" + (f" at {e.location}" if e.location else "")
             for e in self.eager

@@ -7,14 +7,14 @@ from typing import Any
 from jitgrad.ir.dtypes import complex128, float64
 from jitgrad.ir.errors import ArgumentError, DTypeError
 from jitgrad.ir.op import Pointwise
-from jitgrad.ir.ops.arithmetic import Add, Div, Mul, Reciprocal, Sub
+from jitgrad.ir.ops.arithmetic import Add, Div, Mul, Reciprocal, Sign, Sub
 from jitgrad.ir.ops.comparison import Gt, IsNan, Lt
 from jitgrad.ir.ops.logical import LogicalOr
 from jitgrad.ir.ops.math import Pow, Rsqrt, Sqrt
 from jitgrad.ir.ops.rounding import FloorDivide, Fmod, Round, Trunc
 from jitgrad.ir.ops.select import Convert, Where
 
-from ..dispatch import apply, binary_method
+from ..dispatch import apply, binary_method, unary_method
 from ..errors import located
 from ..promotion import Number, number_dtype, result_dtype
 from ..tensor import Tensor
@@ -41,12 +41,13 @@ def _scaled(name: str, input: Operand, other: Operand, alpha: Number) -> Operand
 
 
 def _check_no_bools(name: str, *operands: Any) -> None:
-    if all(isinstance(x, bool) or (isinstance(x, Tensor) and x.dtype.kind == "bool") for x in operands):
-        hint = (
-            "Subtraction, the `-` operator, with two bool tensors is not supported. "
-            "Use the `^` or `logical_xor()` operator instead."
+    if any(isinstance(x, bool) or (isinstance(x, Tensor) and x.dtype.kind == "bool") for x in operands):
+        raise located(
+            DTypeError(
+                f"{name}: Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^` or "
+                "`logical_xor()` operator, or `~` or `logical_not()` to invert a mask."
+            )
         )
-        raise located(DTypeError(f"{name}: {hint}"))
 
 
 def _subtract(input: Any, other: Any) -> Tensor:
@@ -57,6 +58,7 @@ def _subtract(input: Any, other: Any) -> Tensor:
 _fast_add = binary_method(Add(), lambda x, y: pointwise(Add(), x, y))
 _fast_sub = binary_method(Sub(), _subtract)
 _fast_mul = binary_method(Mul(), lambda x, y: pointwise(Mul(), x, y))
+_sign = unary_method(Sign(), lambda x: pointwise(Sign(), x))
 _fast_div = binary_method(Div(), lambda x, y: pointwise(Div(), x, y))
 
 
@@ -148,7 +150,9 @@ def pow(input: Operand, exponent: Operand) -> Tensor:
     base, exponent = operand(input, "pow", 1), operand(exponent, "pow", 2)
     if not isinstance(base, Tensor) or isinstance(exponent, Tensor):
         return pointwise(Pow(), base, exponent)
-    if isinstance(exponent, bool) or base.dtype.kind == "bool":
+    if isinstance(exponent, bool):
+        exponent = int(exponent) if base.dtype.kind != "bool" else exponent
+    elif base.dtype.kind == "bool":
         return pointwise(Pow(), base, exponent)
     if base.dtype.kind == "int" and isinstance(exponent, int) and exponent < 0:
         raise located(DTypeError("pow: Integers to negative integer powers are not allowed."))
@@ -160,6 +164,8 @@ def _power(base: Tensor, exponent: Number) -> Tensor:
     base = convert(base, result_dtype(base, exponent))
     if exponent == 1:
         return alias_free(base)
+    if exponent is False:
+        return alias_free(filled(base._data.shape, base.dtype, True))
     if exponent == 2:
         return _fast_mul(base, base)  # type: ignore[no-any-return]
     if exponent == 3:
@@ -202,6 +208,18 @@ def square(input: Tensor) -> Tensor:
     tensor([4., 9.])
     """
     return pow(check_tensor(input, "square"), 2)
+
+
+@public("sign", "sgn", inplace=True, out=True)
+def sign(input: Tensor) -> Tensor:
+    """The sign, elementwise: -1, 0 or 1 (NaN of NaN); of a complex number `x / |x|`, and 0 of 0.
+
+    >>> import jitgrad as jg
+    >>> jg.sign(jg.tensor([3.0, 0.0, -2.0]))
+    tensor([ 1.,  0., -1.])
+    """
+    x = check_tensor(input, "sign")
+    return alias_free(x) if x.dtype.kind == "bool" else _sign(x)  # type: ignore[no-any-return]
 
 
 @public("clamp", "clip", inplace=True, out=True)

@@ -41,7 +41,8 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
     """
     _check_number(value, "fill_")
     check_writable(self, "fill_")
-    return write(self, fitted(value, tuple(self.shape), self.dtype), "fill_", assigned=True)
+    filled = fitted(value, tuple(self.shape), self.dtype)
+    return write(self, filled, "fill_", assigned=True, uniform=not filled.requires_grad)
 
 
 def _check_number(value: Any, name: str) -> None:
