@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+
 from jitgrad.ir.dtypes import DType
 
 PARAM_CELL: Final = 8

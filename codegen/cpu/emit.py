@@ -1,9 +1,9 @@
 """Emits one kernel as one LLVM function: statements, loops, accumulators.
 
-A "vector" loop becomes explicit vector code: whole registers first (several at a time where a reduction's
-latency wants it), then the rest under a mask, or one element at a time on machines without masked memory access. Reductions
-keep one partial result per lane and fold them in a fixed tree; the order is fixed by the text and the target, never by
-the number of threads.
+A "vector" loop becomes explicit vector code: whole registers first (several at a time where a reduction's latency
+wants it), then the rest under a mask, or one element at a time on machines without masked memory access. Reductions
+keep one partial result per lane and fold them in a fixed tree; the order is fixed by the text and the target, never
+by the number of threads.
 """
 
 from __future__ import annotations
@@ -209,7 +209,8 @@ class KernelEmitter(ValueEmitter):
             kind = register_type(target.dtype, plan.lanes)
             parts = [b.load(p[index].cell, typ=kind) for p in partials]
             while len(parts) > 1:
-                parts = [fold_pair(b, fn, target.dtype, *parts[i : i + 2], plan.lanes) for i in range(0, len(parts), 2)]
+                pairs = zip(parts[::2], parts[1::2], strict=True)
+                parts = [fold_pair(b, fn, target.dtype, low, high, plan.lanes) for low, high in pairs]
             whole = fold_lanes(b, fn, target.dtype, parts[0], plan.lanes)
             old = b.load(target.cell, typ=register_type(target.dtype, 1))
             b.store(fold_pair(b, fn, target.dtype, old, whole, 1), target.cell)

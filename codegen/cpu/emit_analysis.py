@@ -151,9 +151,12 @@ def identity(fn: Fn, dtype: DType) -> bool | int | float:
     """The value that leaves others unchanged under `fn`."""
     if dtype is dtypes.bool_:
         return fn in (Fn.AND, Fn.MUL, Fn.MIN)
+    values: dict[Fn, int | float]
     if dtype.is_floating_point:
-        return {Fn.ADD: -0.0, Fn.MUL: 1.0, Fn.MIN: float("inf"), Fn.MAX: float("-inf")}[fn]
+        values = {Fn.ADD: -0.0, Fn.MUL: 1.0, Fn.MIN: float("inf"), Fn.MAX: float("-inf")}
+        return values[fn]
     bits = 8 * dtype.itemsize
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
     ones = -1 if dtype.is_signed else high
-    return {Fn.ADD: 0, Fn.MUL: 1, Fn.MIN: high, Fn.MAX: low, Fn.AND: ones, Fn.OR: 0, Fn.XOR: 0}[fn]
+    values = {Fn.ADD: 0, Fn.MUL: 1, Fn.MIN: high, Fn.MAX: low, Fn.AND: ones, Fn.OR: 0, Fn.XOR: 0}
+    return values[fn]

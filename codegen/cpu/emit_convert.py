@@ -1,8 +1,8 @@
 """How each dtype lives in memory and in registers, and every value conversion.
 
-In memory bool is a byte 0/1 and the half types are 16 bits. In registers bool is `i1` and float16/bfloat16 are `float`
-values that are always exactly representable in the half type: each operation rounds its result back, so that fused code
-gives the bits of separate operations.
+In memory bool is a byte 0/1 and the half types are 16 bits. In registers bool is `i1` and float16/bfloat16 are
+`float` values that are always exactly representable in the half type: each operation rounds its result back, so
+that fused code gives the bits of separate operations.
 
 Conversions of floats to integers truncate; NaN and values outside the target range give the target's "integer
 indefinite" (the smallest int32 or int64; for narrower types the low bits of that int32, zero), as NumPy does on x86.
@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from llvmlite import ir
+
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from llvmlite import ir
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 HALF, FLOAT, DOUBLE, POINTER = ir.HalfType(), ir.FloatType(), ir.DoubleType(), ir.PointerType()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from llvmlite import ir
+
 from jitgrad.ir import scalar
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.scalar import Arg, Const, Expr, Fn
-from llvmlite import ir
 
 from .. import mathlib
-from .emit_convert import register_type, splat_constant
+from .emit_convert import I64, POINTER, register_type, splat_constant
 from .emit_scalar import constant, emit_fn, intrinsic, type_suffix
 
 
@@ -59,15 +60,39 @@ def _call_library_beyond(
         some = b.icmp_unsigned("!=", bits, splat_constant(bits.type, 0, 1))
     b.cbranch(some, slow, leave)
     b.position_at_end(slow)
-    library = _internal(b.module, f"{function.name}.library", result.type, len(args))
-    library.attributes.add("noinline")
-    inner = ir.IRBuilder(library.append_basic_block("entry"))
-    name = f"llvm.{fn.value}.{type_suffix(result.type)}"
-    inner.ret(intrinsic(inner, name, result.type, library.args))
-    corrected = b.select(beyond, b.call(library, args), result)
+    library = _library_function(b.module, f"{function.name}.library", fn, result.type, lanes)
+    corrected = b.select(beyond, b.call(library, args[:1]), result)
     b.branch(leave)
     b.position_at_end(leave)
     merged = b.phi(result.type)
     merged.add_incoming(result, start)
     merged.add_incoming(corrected, slow)
     b.ret(merged)
+
+
+def _library_function(module: ir.Module, name: str, fn: Fn, kind: ir.Type, lanes: int) -> ir.Function:
+    """The C library's `fn` on every lane, in a loop; never inlined, as it hardly ever runs."""
+    function = _internal(module, name, kind, 1)
+    function.attributes.add("noinline")
+    element = kind.element if lanes > 1 else kind
+    called = f"llvm.{fn.value}.{type_suffix(element)}"
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    if lanes == 1:
+        b.ret(intrinsic(b, called, kind, function.args))
+        return function
+    cells = b.alloca(kind)
+    b.store(function.args[0], cells)
+    entry, body, leave = b.block, b.append_basic_block("lane"), b.append_basic_block("leave")
+    b.branch(body)
+    b.position_at_end(body)
+    lane = b.phi(I64)
+    lane.add_incoming(I64(0), entry)
+    cell = b.gep(cells, [lane], source_etype=element)
+    cell.type = POINTER
+    b.store(intrinsic(b, called, element, [b.load(cell, typ=element)]), cell)
+    following = b.add(lane, I64(1))
+    lane.add_incoming(following, body)
+    b.cbranch(b.icmp_unsigned("<", following, I64(lanes)), body, leave)
+    b.position_at_end(leave)
+    b.ret(b.load(cells, typ=kind))
+    return function

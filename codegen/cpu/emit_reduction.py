@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llvmlite import ir
+
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.scalar import Fn
-from llvmlite import ir
 
 from ..loops import walk
 from ..loops.ir import AccRef, Init, Kernel, Load, Loop, Store, Update, acc_ref

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from llvmlite import ir
+
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Fn, Number
-from llvmlite import ir
 
 from . import emit_convert as conv
 from .emit_convert import register_type, splat_constant

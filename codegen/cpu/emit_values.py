@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from llvmlite import ir
+
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Const, Expr
-from llvmlite import ir
 
 from ..loops import walk
 from ..loops.ir import AccRef, Kernel, Load, LoopVar, Param, Slot, Store
@@ -255,7 +256,8 @@ class ValueEmitter:
         assert expr.fn is not None
         dtype, half = expr.dtype, expr.dtype in conv.HALF_TYPES
         function = math_function(self.builder.module, expr.fn, dtypes.float32 if half else dtype, lanes)
-        result = self.builder.call(function, args)
+        inline = "noinline" if self.scope.mask is not None else "alwaysinline"  # tails run once: keep them short
+        result = self.builder.call(function, args, attrs=(inline,))
         return conv.round_to_half(self.builder, result, dtype, lanes) if half else result
 
     # Memory

@@ -1,21 +1,35 @@
-"""From loop-level kernels to callable machine code: one LLVM module for all kernels not known yet."""
+"""From loop-level kernels to callable machine code.
+
+A kernel is known by its content: canonical text, options, host and versions. What is not in memory is looked for on
+disk; what is not there either is compiled, all of it in one LLVM module. On disk a module is one entry, and each of
+its kernels one small entry that names the module and the kernel's symbol in it.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
+import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from llvmlite import ir
 
+from ..cache import COUNTERS, disk_cache
 from ..loops import printer
 from ..loops.ir import Kernel
 from . import target
 from .emit import emit_kernel
 from .options import EmitOptions
+from .target import CompiledModule, ObjectCode
 
 
+@functools.cache
 def default_options(numerics: str = "default") -> EmitOptions:
     """The options for this machine."""
     host = target.host()
@@ -24,7 +38,11 @@ def default_options(numerics: str = "default") -> EmitOptions:
 
 @dataclass(frozen=True, slots=True)
 class NativeKernel:
-    """A kernel's machine code in this process. `compile_ms` is that of the whole module it was compiled with."""
+    """A kernel's machine code in this process.
+
+    `compile_ms` is the time that the whole module it came with took; `from_cache` is "disk", or empty for a kernel
+    compiled by this process.
+    """
 
     key: str
     source: Kernel
@@ -53,31 +71,119 @@ class NativeKernel:
 
 
 def kernel_key(kernel: Kernel, options: EmitOptions) -> str:
-    """The content hash under which a kernel is known: text, options, host and versions."""
-    content = "\n".join((printer.canonical_text(kernel), repr(options), target.host().fingerprint))
-    return hashlib.sha256(content.encode()).hexdigest()
+    """The content hash under which a kernel is known."""
+    return _digest(printer.canonical_text(kernel), repr(options), target.host().fingerprint, _emitter_digest())
 
 
-_KNOWN: dict[str, NativeKernel] = {}
+@functools.cache
+def _emitter_digest() -> str:
+    """The emitter's own version: a digest of its source, so that no entry outlives a change of it."""
+    folder = Path(__file__).parent
+    sources = sorted([*folder.glob("*.py"), *(folder.parent / "mathlib").glob("*.py")])
+    return _digest(*(path.read_text("utf-8") for path in sources))
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class KernelTable:
+    """The native kernels and modules of this process, by content. Safe from several threads, and across fork."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, NativeKernel] = {}
+        self._modules: dict[str, CompiledModule] = {}
+        self._lock = threading.RLock()
+        if hasattr(os, "register_at_fork"):
+            release = self._lock.release
+            os.register_at_fork(before=self._lock.acquire, after_in_parent=release, after_in_child=release)
+
+    def kernels(self, kernels: Sequence[Kernel], options: EmitOptions) -> list[NativeKernel]:
+        """The native form of each kernel, in order."""
+        keys = [kernel_key(k, options) for k in kernels]
+        wanted = dict(zip(keys, kernels))
+        if wanted.keys() <= self._kernels.keys():
+            COUNTERS.memory_hits += len(wanted)
+        else:
+            with self._lock:
+                self._find_or_compile(wanted, options)
+        return [self._kernels[key] for key in keys]
+
+    def module(self, name: str, build: Callable[[ir.Module], None]) -> CompiledModule:
+        """What `build` adds to an empty module, compiled; known by its LLVM text."""
+        with self._lock:
+            text = target.new_module(name)
+            build(text)
+            key = "module-" + _digest(str(text), target.host().fingerprint)
+            found = self._modules.get(key) or self._load(key)
+            if found is None:
+                found = self._modules[key] = target.compile_module(text)
+                disk_cache().write(key, found.object_code.to_bytes())
+            return found
+
+    def _find_or_compile(self, wanted: dict[str, Kernel], options: EmitOptions) -> None:
+        missing: dict[str, Kernel] = {}
+        for key, kernel in wanted.items():
+            if key in self._kernels:
+                COUNTERS.memory_hits += 1
+            elif (found := self._read(key, kernel, options)) is not None:
+                COUNTERS.disk_hits += 1
+                self._kernels[key] = found
+            else:
+                missing[key] = kernel
+        if missing:
+            COUNTERS.compiled += len(missing)
+            self._kernels.update(self._compile(missing, options))
+
+    def _read(self, key: str, kernel: Kernel, options: EmitOptions) -> NativeKernel | None:
+        """The kernel from disk."""
+        start = time.perf_counter()
+        entry = disk_cache().read("kernel-" + key)
+        if entry is None:
+            return None
+        place = json.loads(entry)
+        module = self._modules.get(place["module"]) or self._load(place["module"])
+        if module is None:
+            return None
+        took = 1e3 * (time.perf_counter() - start)
+        return NativeKernel(key, kernel, options, module.address(place["symbol"]), place["symbol"], took, "disk")
+
+    def _load(self, name: str) -> CompiledModule | None:
+        entry = disk_cache().read(name)
+        if entry is None:
+            return None
+        module = self._modules[name] = target.load_module(name, ObjectCode.from_bytes(entry))
+        return module
+
+    def _compile(self, missing: dict[str, Kernel], options: EmitOptions) -> dict[str, NativeKernel]:
+        """All kernels of `missing` in one module, which goes to disk too."""
+        start = time.perf_counter()
+        name = "module-" + _digest(*missing)
+        symbols = {key: f"k_{key[:40]}_{name[-8:]}" for key in missing}
+
+        text = target.new_module(name)
+        for key, kernel in missing.items():
+            emit_kernel(text, symbols[key], kernel, options)
+        module = self._modules[name] = target.compile_module(text)
+        took = 1e3 * (time.perf_counter() - start)
+        disk = disk_cache()
+        disk.write(name, module.object_code.to_bytes())
+        for key in missing:
+            disk.write("kernel-" + key, json.dumps({"module": name, "symbol": symbols[key]}).encode())
+        return {
+            key: NativeKernel(key, kernel, options, module.address(symbols[key]), symbols[key], took, "")
+            for key, kernel in missing.items()
+        }
+
+
+TABLE: Final = KernelTable()
 
 
 def compile_kernels(kernels: Sequence[Kernel], numerics: str = "default") -> list[NativeKernel]:
-    """The native form of each kernel, in order; those not known yet are compiled in one module."""
-    options = default_options(numerics)
-    keys = [kernel_key(k, options) for k in kernels]
-    fresh = {key: k for key, k in zip(keys, kernels) if key not in _KNOWN}
-    if fresh:
-        start = time.perf_counter()
-        name = "jg_" + hashlib.sha256("".join(fresh).encode()).hexdigest()[:24]
-        symbols = {key: f"{name}_{i}" for i, key in enumerate(fresh)}
+    """The native form of each kernel, in order, for this machine; `numerics` as in `EmitOptions`."""
+    return TABLE.kernels(kernels, default_options(numerics))
 
-        def build(module: ir.Module) -> None:
-            for key, kernel in fresh.items():
-                emit_kernel(module, symbols[key], kernel, options)
 
-        compiled = target.compile_module(name, build)
-        took = 1e3 * (time.perf_counter() - start)
-        for key, kernel in fresh.items():
-            address = compiled.address(symbols[key])
-            _KNOWN[key] = NativeKernel(key, kernel, options, address, symbols[key], took, "")
-    return [_KNOWN[key] for key in keys]
+def compile_module(name: str, build: Callable[[ir.Module], None]) -> CompiledModule:
+    """Functions that are not kernels, kept by their LLVM text in memory and on disk; symbols unique in the process."""
+    return TABLE.module(name, build)

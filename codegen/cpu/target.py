@@ -1,24 +1,25 @@
 """The host as a compilation target; the only file that touches Numba's internals for the CPU.
 
-Modules go through Numba's own code library, so that they get the host's features, its pass pipeline, its memory
-manager and its object cache hooks. Everything here holds Numba's global compiler lock.
+Modules go through Numba's own code library, so that they get the host's features, its execution engine, its memory
+manager and its object cache hooks, but with a pass pipeline of our own: emitted kernels are vectorised, free of
+repeated work and hoisted already, and Numba's pipeline (all of -O3, twice) took more time than everything else for
+the same speed. Everything here holds Numba's global compiler lock.
 """
 
 from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
-
-Build = Callable[[ir.Module], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,49 +51,84 @@ def host() -> Host:
     return Host(triple, cpu, features, bits, masked, is_arm or "f16c" in has)
 
 
-def _codegen() -> numba.core.codegen.JITCPUCodegen:
+def _codegen() -> Any:
     return cpu_target.target_context.codegen()
 
 
+class ObjectCode(NamedTuple):
+    """A module as an object file, and the bitcode that names its symbols."""
+
+    machine: bytes
+    bitcode: bytes
+
+    def to_bytes(self) -> bytes:
+        """One block: the length of `machine` in 8 bytes, then both parts."""
+        return len(self.machine).to_bytes(8, "little") + self.machine + self.bitcode
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ObjectCode:
+        """The inverse of `to_bytes`."""
+        border = 8 + int.from_bytes(data[:8], "little")
+        return cls(data[8:border], data[border:])
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledModule:
     """Machine code of one LLVM module, loaded into this process for good."""
 
-    __slots__ = ("_library", "name", "object_code")
-
-    def __init__(self, library: numba.core.codegen.JITCodeLibrary, name: str) -> None:
-        self._library = library
-        self.name = name
-        state = library.serialize_using_object_code()
-        self.object_code: tuple[bytes, bytes] = state[2]
+    name: str
+    object_code: ObjectCode
+    library: Any  # Numba's classes are untyped
 
     def address(self, symbol: str) -> int:
         """Where `symbol` starts; `KeyError` if the module does not define it."""
         with global_compiler_lock:
-            address: int = self._library.get_pointer_to_function(symbol)
+            address: int = self.library.get_pointer_to_function(symbol)
         if not address:
             raise KeyError(symbol)
         return address
 
 
-def compile_module(name: str, build: Build) -> CompiledModule:
-    """Compile what `build` adds to an empty module. Symbols must be unique in the process."""
-    module = new_module(name)
-    build(module)
+class _KernelLibrary(JITCodeLibrary):
+    """Numba's code library with the short pipeline that emitted kernels need."""
+
+    def _optimize_functions(self, ll_module: llvm.ModuleRef) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        _run_passes(self._final_module)
+
+
+_LIBRARY: Any = _KernelLibrary
+
+
+def _run_passes(module: llvm.ModuleRef) -> None:
+    """Inline what asks for it, turn stack cells into registers, tidy up."""
+    builder = _codegen()._pass_builder(opt=2, loop_vectorize=False, slp_vectorize=False)
+    manager = llvm.newpassmanagers.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_sroa_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    manager.run(module, builder)
+
+
+def compile_module(module: ir.Module) -> CompiledModule:
+    """Compile and load a module made by `new_module`. Its symbols must be unique in the process."""
     with global_compiler_lock:
-        library = _codegen().create_library(name)
+        library: Any = _LIBRARY(_codegen(), module.name)
         library.enable_object_caching()
         library.add_ir_module(module)
         library.finalize()
-        return CompiledModule(library, name)
+        machine, bitcode = library.serialize_using_object_code()[2]
+        return CompiledModule(module.name, ObjectCode(machine, bitcode), library)
 
 
-def load_module(name: str, object_code: tuple[bytes, bytes]) -> CompiledModule:
-    """Load `CompiledModule.object_code` of another process; no optimisation is run again."""
+def load_module(name: str, code: ObjectCode) -> CompiledModule:
+    """Load the `object_code` of a module that another process compiled; no optimisation is run again."""
     with global_compiler_lock:
-        library = _codegen().unserialize_library((name, "object", object_code))
-        loaded = CompiledModule.__new__(CompiledModule)
-        loaded._library, loaded.name, loaded.object_code = library, name, object_code
-        return loaded
+        library = _codegen().unserialize_library((name, "object", tuple(code)))
+        return CompiledModule(name, code, library)
 
 
 def new_module(name: str) -> ir.Module:
@@ -106,14 +142,6 @@ def new_module(name: str) -> ir.Module:
 def optimise(module: ir.Module) -> tuple[str, str]:
     """The optimised LLVM text and the assembly of `module`, for dumps; nothing is loaded."""
     with global_compiler_lock:
-        codegen = _codegen()
         parsed = llvm.parse_assembly(str(module))
-        for options in ({"loop_vectorize": False, "opt": 0, "cost": "cheap"}, {}):
-            manager, builder = codegen._module_pass_manager(**options)
-            manager.run(parsed, builder)
-        return str(parsed), str(codegen._tm.emit_assembly(parsed))
-
-
-def symbols_defined(module: CompiledModule, symbols: Iterable[str]) -> bool:
-    """Whether every one of `symbols` is in the module."""
-    return all(module._library.get_pointer_to_function(s) for s in symbols)
+        _run_passes(parsed)
+        return str(parsed), str(_codegen()._tm.emit_assembly(parsed))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Expr
 from jitgrad.ir.scalar_eval import Evaluator
@@ -39,9 +40,7 @@ class _Interpreter:
         span: tuple[int, int] | None,
     ) -> None:
         given = iter(buffers)
-        self.buffers = [
-            np.zeros(b.length, b.dtype.np) if b.role == "local" else next(given) for b in kernel.buffers
-        ]
+        self.buffers = [np.zeros(b.length, b.dtype.np) if b.role == "local" else next(given) for b in kernel.buffers]
         self.slots, self.params, self.span = slots, params, span
         self.variables: dict[str, Array] = {}
         self.accumulators: dict[int, Array] = {}

@@ -1,7 +1,8 @@
 """Sums and products as an unevaluated pair (high, low), exact or nearly so.
 
-Algorithms of Dekker (1971) and Knuth, with fma for the product, as collected in Muller et al., Handbook of Floating-Point
-Arithmetic (2018), chapter 4. They hold because expansions are emitted without contraction or reassociation.
+Algorithms of Dekker (1971) and Knuth, with fma for the product, as collected in Muller et al., Handbook of
+Floating-Point Arithmetic (2018), chapter 4. They hold because expansions are emitted without contraction or
+reassociation.
 """
 
 from __future__ import annotations

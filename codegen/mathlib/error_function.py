@@ -1,8 +1,8 @@
 """erf and erfc.
 
-Near 0 erf is `x + x P(x**2)`. Elsewhere erfc(a) for `a >= 0` is `exp(-a**2) Q(q) / (1 + 2 a)` with `q = (a - 4) / (a + 4)` (Shepherd and
-Laframboise, Math. Comp. 36, 1981), the square taken exactly as a pair; float32's erf instead fits log(erfc). The
-coefficients are near-minimax Chebyshev fits.
+Near 0 erf is `x + x P(x**2)`. Elsewhere erfc(a) for `a >= 0` is `exp(-a**2) Q(q) / (1 + 2 a)` with `q = (a - 4) /
+(a + 4)` (Shepherd and Laframboise, Math. Comp. 36, 1981), the square taken exactly as a pair; float32's erf instead
+fits log(erfc). The coefficients are near-minimax Chebyshev fits.
 """
 
 from __future__ import annotations

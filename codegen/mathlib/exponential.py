@@ -1,7 +1,7 @@
 """exp and expm1: `x = n ln 2 + r`, a polynomial in `r` on [-ln2/2, ln2/2], and scaling by `2**n`.
 
-The reduction is Cody and Waite's (Software Manual for the Elementary Functions, 1980), in two parts; the polynomials are near-minimax
-Chebyshev fits of `(e**r - 1 - r) / r**2`.
+The reduction is Cody and Waite's (Software Manual for the Elementary Functions, 1980), in two parts; the
+polynomials are near-minimax Chebyshev fits of `(e**r - 1 - r) / r**2`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """lgamma, the logarithm of |Gamma|.
 
-On [1/2, 5/2) `w P(w)` with `w = x - 2` or `x - 1`, up to 10 the recurrence brings `x` there, from 10 on Stirling's series. Below 0 the
-reflection formula. One logarithm serves all ranges. The coefficients are near-minimax Chebyshev fits.
+On [1/2, 5/2) `w P(w)` with `w = x - 2` or `x - 1`, up to 10 the recurrence brings `x` there, from 10 on Stirling's
+series. Below 0 the reflection formula. One logarithm serves all ranges. The coefficients are near-minimax Chebyshev
+fits.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _STIRLING_CONSTANT: Final = 0.4189385332046727
 def lgamma(x: Expr) -> Expr:
     """log|Gamma(x)|. For `x > 0` at most 1 ulp in float32 and 4 ulp in float64.
 
-    Below 0 the absolute error is of that size, but the relative one grows near the zeros there. Infinite at 0, -1, -2, ...
+    Below 0 the absolute error is of that size, but the relative one grows near the zeros there. Infinite at 0, -1, ...
     """
     if x.dtype is dtypes.float32:
         return scalar.convert(lgamma(scalar.convert(x, dtypes.float64)), x.dtype)

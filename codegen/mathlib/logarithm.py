@@ -1,7 +1,7 @@
 """log, log1p and log2: `x = 2**k * m` with `m` in [sqrt(1/2), sqrt(2)), and a series in `s = (m - 1) / (m + 1)`.
 
-The arrangement of log is that of FreeBSD's `e_log.c` (Sun Microsystems, 1993); the coefficients are near-minimax Chebyshev fits of
-`(log((1 + s) / (1 - s)) - 2 s) / s**3` in `s**2`.
+The arrangement of log is that of FreeBSD's `e_log.c` (Sun Microsystems, 1993); the coefficients are near-minimax
+Chebyshev fits of `(log((1 + s) / (1 - s)) - 2 s) / s**3` in `s**2`.
 """
 
 from __future__ import annotations

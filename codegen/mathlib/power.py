@@ -1,7 +1,7 @@
 """pow: `exp(y log|x|)` with the logarithm to more than the result's precision, and C's table of special cases.
 
-float32 works in float64. float64 carries the logarithm and its product with `y` as pairs of about 2**-66 relative error. The
-series is `log m = 2 s (1 + z/3 + z**2 Q(z))` in `s = (m - 1) / (m + 1)`, `z = s**2`.
+float32 works in float64. float64 carries the logarithm and its product with `y` as pairs of about 2**-66 relative
+error. The series is `log m = 2 s (1 + z/3 + z**2 Q(z))` in `s = (m - 1) / (m + 1)`, `z = s**2`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from .exponential import EXP_TAIL, RANGE
 from .formats import FLOAT64, LN2, at_least, at_most, nearest_integer, polynomial, power_of_two, scale
 from .logarithm import split
 
-_SERIES_SINGLE: Final = (0.3333333333368934, 0.19999999396220844, 0.14285877767516472, 0.11095668714032891, 0.09681942493316599)
+_SERIES_SINGLE: Final = (
+    0.3333333333368934,
+    0.19999999396220844,
+    0.14285877767516472,
+    0.11095668714032891,
+    0.09681942493316599,
+)
 """(log(m) / (2 s) - 1) / z, to 2**-38."""
 _SERIES: Final = (
     0.20000000000000015, 0.14285714285669004, 0.11111111135663404, 0.09090904105460941, 0.07692788731654072,
@@ -34,7 +40,7 @@ _EXP2: Final = (
 
 
 def pow_(x: Expr, y: Expr) -> Expr:
-    """x**y; at most 1 ulp, and C99's special cases: pow(x, 0) = pow(1, y) = 1, signs of odd powers, zeros, infinities."""
+    """x**y; at most 1.2 ulp, with C99's special cases (x**0 = 1**y = 1, signs, zeros, infinities)."""
     a = scalar.absolute(x)
     size = _single(a, y) if x.dtype is dtypes.float32 else _double(a, y)
     one, zero = scalar.lift(1.0, x.dtype), scalar.lift(0.0, x.dtype)

@@ -1,7 +1,7 @@
 """sin, cos and tan, and their inverses.
 
-The argument is reduced to [-pi/4, pi/4] with pi/2 in parts (Cody and Waite): in float64 for float32, and in four parts for
-float64. That holds up to `LARGEST`; beyond, the C library's function is called, one element at a time.
+The argument is reduced to [-pi/4, pi/4] with pi/2 in parts (Cody and Waite): in float64 for float32, and in four
+parts for float64. That holds up to `LARGEST`; beyond, the C library's function is called, one element at a time.
 Polynomials are near-minimax Chebyshev fits in `r**2`.
 """
 
@@ -182,14 +182,13 @@ def acos(x: Expr) -> Expr:
 def _arctangent(numerator: Expr, denominator: Expr) -> Expr:
     """atan(numerator / denominator) for a quotient in [0, 1] of finite numbers, `denominator > 0`.
 
-    One division for all: from 7/16 on, atan(q) = pi/4 + atan((q - 1) / (q + 1)), or atan(1/2) + atan((2q - 1) / (2 + q)).
+    One division for all: from 7/16 on atan(q) = atan(1/2) + atan((2q - 1) / (2 + q)), from 11/16 on
+    pi/4 + atan((q - 1) / (q + 1)).
     """
     upper = numerator * 16.0 > denominator * 11.0
     middle = numerator * 16.0 > denominator * 7.0
     top = where(upper, numerator - denominator, where(middle, scalar.fma(numerator, 2.0, -denominator), numerator))
-    bottom = where(
-        upper, numerator + denominator, where(middle, scalar.fma(denominator, 2.0, numerator), denominator)
-    )
+    bottom = where(upper, numerator + denominator, where(middle, scalar.fma(denominator, 2.0, numerator), denominator))
     t = top / bottom
     z = t * t
     quarter_high, quarter_low = _pi_over(numerator, 4)
@@ -228,7 +227,9 @@ def atan2(y: Expr, x: Expr) -> Expr:
     infinite = larger.eq(math.inf)
     smaller = where(infinite, where(smaller.eq(math.inf), 1.0, scalar.lift(0.0, x.dtype)), smaller)
     larger = where(infinite, 1.0, larger)
-    shrink = where(larger > _HUGE[x.dtype], 2.0**-8, where(larger < 1.0 / _HUGE[x.dtype], 2.0**60, scalar.lift(1.0, x.dtype)))
+    shrink = where(
+        larger > _HUGE[x.dtype], 2.0**-8, where(larger < 1.0 / _HUGE[x.dtype], 2.0**60, scalar.lift(1.0, x.dtype))
+    )
     none = larger.eq(0.0)
     angle = _arctangent(smaller * shrink, where(none, 1.0, larger * shrink))
     half_high, half_low = _pi_over(x, 2)

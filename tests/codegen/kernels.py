@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
 from jitgrad.codegen.cpu import abi, kernels, target
 from jitgrad.codegen.cpu.emit import emit_kernel
 from jitgrad.codegen.cpu.options import EmitOptions
@@ -31,7 +32,9 @@ _COUNT = iter(range(10**9))
 def compile_with(kernel: Kernel, options: EmitOptions) -> int:
     """The address of `kernel` compiled with exactly these options, cached nowhere."""
     name = f"test_{next(_COUNT)}"
-    return target.compile_module(name, lambda m: emit_kernel(m, name, kernel, options)).address(name)
+    module = target.new_module(name)
+    emit_kernel(module, name, kernel, options)
+    return target.compile_module(module).address(name)
 
 
 def all_options() -> list[EmitOptions]:

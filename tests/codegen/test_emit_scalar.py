@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from codegen.kernels import all_options, equal, pointwise, run_both, sample
+
 from jitgrad.codegen.cpu import abi, kernels
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Expr, Fn, apply, const, convert, where
-
-from codegen.kernels import all_options, equal, pointwise, run_both, sample
 
 INTEGERS = [dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64]
 FLOATS = [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64]
@@ -73,7 +73,9 @@ def test_floats_outside_an_integer_give_its_smallest(source, target):
 
 def test_doubles_round_once_to_half():
     """1 + 2**-11 + 2**-40 lies above the middle of two halves; rounding through float32 would lose that."""
-    values = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, -(1 + 3 * 2.0**-11 - 2.0**-40), 1e-30, 65519.999, 65520.0])
+    values = np.array(
+        [1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, -(1 + 3 * 2.0**-11 - 2.0**-40), 1e-30, 65519.999, 65520.0]
+    )
     for target in (dtypes.float16, dtypes.bfloat16):
         native, expected = run_both(
             pointwise([dtypes.float64], lambda x, t=target: convert(x, t)), [values, np.zeros(6, target.np)], [6]
@@ -106,7 +108,9 @@ def test_integer_division_never_traps(fn, dtype):
 def test_shifts(fn, dtype):
     width = 8 * dtype.itemsize
     counts = (np.arange(SIZE) % width).astype(dtype.np)
-    check(pointwise([dtype, dtype], lambda x, n: apply(fn, x, n)), [sample(dtype, SIZE), counts, np.zeros(SIZE, dtype.np)])
+    check(
+        pointwise([dtype, dtype], lambda x, n: apply(fn, x, n)), [sample(dtype, SIZE), counts, np.zeros(SIZE, dtype.np)]
+    )
     check(pointwise([dtype], lambda x: apply(fn, x, 3)), [sample(dtype, SIZE), np.zeros(SIZE, dtype.np)])
 
 
@@ -117,9 +121,7 @@ def test_select_fma_and_bitcast(options):
     out = np.zeros(SIZE, "f")
     check(pointwise([f32, f32], lambda a, b: where(a < b, a, b * 2.0)), [x, y, out], options)
     check(pointwise([f32, f32], lambda a, b: scalar.fma(a, b, a)), [x, y, out], options)
-    check(
-        pointwise([f32], lambda a: scalar.bitcast(scalar.bitcast(a, i32) ^ const(1, i32), f32)), [x, out], options
-    )
+    check(pointwise([f32], lambda a: scalar.bitcast(scalar.bitcast(a, i32) ^ const(1, i32), f32)), [x, out], options)
 
 
 @pytest.mark.parametrize("half", [dtypes.float16, dtypes.bfloat16], ids=lambda d: d.short)
@@ -127,7 +129,10 @@ def test_half_types_round_after_every_operation(half):
     x, y = sample(half, SIZE), shuffled(half)
     check(pointwise([half, half], lambda a, b: (a + b) * a - b / (a + 3.0)), [x, y, np.zeros(SIZE, half.np)])
     bits = dtypes.int16
-    check(pointwise([half], lambda a: scalar.bitcast(scalar.bitcast(a, bits) & 0x7FFF, half)), [x, np.zeros(SIZE, half.np)])
+    check(
+        pointwise([half], lambda a: scalar.bitcast(scalar.bitcast(a, bits) & 0x7FFF, half)),
+        [x, np.zeros(SIZE, half.np)],
+    )
 
 
 def test_strict_numerics_round_the_product():
