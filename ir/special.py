@@ -15,9 +15,12 @@ _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 def _lgamma_of(x: float) -> float:
-    if x <= 0 and x == math.floor(x):
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
-    return math.lgamma(x)
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
 
 
 _lgamma = np.frompyfunc(_lgamma_of, 1, 1)
