@@ -45,7 +45,7 @@ def lgamma(x: Expr) -> Expr:
     negative = x < 0.0
     positive = _positive(where(negative, a + 1.0, a))
     wave = scalar.absolute(sin(math.pi * (a - scalar.apply(Fn.ROUND, a))))
-    reflected = log(math.pi / wave) - positive
+    reflected = (math.log(math.pi) - log(wave)) - positive
     result = where(negative, where(scalar.floor(a).eq(a), math.inf, reflected), positive)
     return where(a.eq(math.inf), math.inf, where(scalar.is_nan(x), x, result))
 

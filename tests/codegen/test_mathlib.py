@@ -5,12 +5,12 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from codegen.kernels import pointwise
+
 from jitgrad.codegen import mathlib
 from jitgrad.codegen.cpu import abi, kernels
 from jitgrad.ir import dtypes, scalar, special
 from jitgrad.ir.scalar import Fn, apply
-
-from codegen.kernels import pointwise
 
 F32, F64 = dtypes.float32, dtypes.float64
 # For each function: where it is sampled, and the largest error allowed in float32 and float64, in ulp.
