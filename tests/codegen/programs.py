@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+
 from jitgrad.codegen.cpu import abi, kernels
 from jitgrad.codegen.fuse import HostStep, KernelStep, ProductStep, fuse
 from jitgrad.codegen.fuse.program import Program

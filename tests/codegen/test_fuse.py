@@ -1,0 +1,101 @@
+"""What fuses with what."""
+
+import pytest
+from codegen.formulas import CASES, build, f32
+
+from codegen import formulas
+from jitgrad.codegen.fuse import HostStep, KernelStep, ProductStep, Program, Template, fuse
+from jitgrad.ir.ops.arithmetic import Add, Mul
+from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
+from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.math import Exp
+from jitgrad.ir.ops.shape import Permute, Reshape
+
+
+def shapes_of(program: Program) -> list[str]:
+    """The templates of kernels, and the other kinds of steps."""
+    names = {ProductStep: "product", HostStep: "host"}
+    return [s.group.template.value if isinstance(s, KernelStep) else names[type(s)] for s in program.steps]
+
+
+@pytest.mark.parametrize(
+    ("case", "steps"),
+    [
+        ("gelu", ["map"]),
+        ("softmax rows", ["row"]),
+        ("layer norm", ["row"]),
+        ("log softmax", ["row", "split"]),
+        ("relu backward", ["column"]),
+        ("perceptron", ["product", "map", "product"]),
+        ("moments", ["row"]),
+        ("softmax columns", ["column", "column", "map"]),
+        ("bias", ["map"]),
+        ("pieces", ["map"]),
+    ],
+)
+def test_steps(case, steps):
+    assert shapes_of(fuse(build(*CASES[case]))) == steps
+
+
+def test_only_what_others_need_is_stored():
+    (step,) = fuse(build(*CASES["softmax rows"])).steps
+    assert len(step.group.roots) > 1 and len(step.stores) == 1
+
+
+def test_a_map_joins_a_reduction_that_reads_it():
+    def formula(b, x, y):
+        total = b(Add(), x, y)
+        return total, b(Sum((1,), False), total)
+
+    (step,) = fuse(build([f32(8, 9)] * 2, formula)).steps
+    assert step.group.template is Template.ROW and len(step.stores) == 2
+
+
+def test_groups_do_not_wait_for_each_other():
+    """`e` and `f` could share a kernel but for the product between them."""
+
+    def formula(b, x, y):
+        e = b(Exp(), b(Exp(), x))
+        product = b(MatMul(), e, y)
+        return e, b(Add(), b(Mul(), product, e), e)
+
+    assert shapes_of(fuse(build([f32(8, 8)] * 2, formula))) == ["map", "product", "map"]
+
+
+def test_an_alias_of_a_group_is_not_read_inside_it():
+    def formula(b, x, y):
+        e = b(Exp(), x)
+        return e, b(Add(), b(Reshape((6, 4)), e), y)
+
+    assert shapes_of(fuse(build([f32(4, 6), f32(6, 4)], formula))) == ["map", "map"]
+
+
+def test_products_read_through_views():
+    def formula(b, x, y):
+        wide = b(BroadcastTo((5, *y.shape)), y)
+        return b(MatMul(), b(Permute((1, 0, 2)), x), b(Permute((0, 2, 1)), wide))
+
+    assert shapes_of(fuse(build([f32(3, 5, 4), f32(6, 4)], formula))) == ["product"]
+
+
+def test_expensive_values_are_not_computed_again_for_each_row():
+    def formula(b, x, y):
+        return b(Add(), x, b(BroadcastTo(x.shape), b(Exp(), y)))
+
+    assert shapes_of(fuse(build([f32(8, 9), f32(9)], formula))) == ["map", "map"]
+
+
+def test_long_chains_are_cut():
+    def formula(b, x):
+        for _ in range(200):
+            x = b(Exp(), x)
+        return x
+
+    steps = fuse(build([f32(8)], formula)).steps
+    assert 1 <= len(steps) < 10
+
+
+def test_without_fusion_every_pointwise_node_is_a_kernel():
+    from jitgrad.codegen.options import CompileOptions
+
+    assert len(fuse(build([f32(4)], formulas.gelu), CompileOptions(fuse=False)).steps) >= 8

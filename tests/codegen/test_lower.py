@@ -1,0 +1,83 @@
+"""Lowered kernels mean what the graph means, and hold no sizes."""
+
+import numpy as np
+import pytest
+from codegen.formulas import (
+    CASES,
+    Formula,
+    arrays,
+    build,
+    f32,
+    gelu,
+    layer_norm,
+    mixed_sum,
+    relu_backward,
+    softmax,
+    spread,
+)
+from codegen.programs import run_graph
+
+from jitgrad.codegen.fuse import KernelStep, fuse
+from jitgrad.codegen.loops.ir import Kernel
+from jitgrad.codegen.lower import lower
+from jitgrad.ir import interpreter
+from jitgrad.ir.ops.arithmetic import Add, Mul
+from jitgrad.ir.ops.broadcast import Sum
+from jitgrad.ir.ops.creation import full_like
+from jitgrad.ir.ops.shape import Permute
+
+
+def kernels(types, formula: Formula) -> list[Kernel]:
+    """The kernels of a formula."""
+    program = fuse(build(types, formula))
+    steps = [s for s in program.steps if isinstance(s, KernelStep)]
+    return [x.kernel for s in steps for x in lower(program, s, {})]
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("case", CASES)
+def test_meaning(case, native):
+    types, formula = CASES[case]
+    graph, inputs = build(types, formula), arrays(types)
+    want = interpreter.run(graph, inputs)
+    got = run_graph(graph, inputs, native)
+    for g, w in zip(got, want, strict=True):
+        assert (g.shape, g.dtype) == (np.shape(w), np.asarray(w).dtype)
+        np.testing.assert_allclose(g, w, rtol=2e-5, atol=2e-5)  # float32 sums of some hundred terms
+
+
+SAME_KERNELS = [
+    (lambda n, m: [f32(n, m)] * 2, lambda b, x, y: gelu(b, b(Add(), x, y))),
+    (lambda n, m: [f32(n, m)], softmax),
+    (lambda n, m: [f32(n, m)], lambda b, x: softmax(b, x, (0,))),
+    (lambda n, m: [f32(n, m)], layer_norm),
+    (lambda n, m: [f32(n, m)] * 2, relu_backward),
+    (lambda n, m: [f32(n, m), f32(m)], lambda b, x, y: b(Add(), x, spread(b, y, x))),
+    (lambda n, m: [f32(n, m)], lambda b, x: b(Sum((0, 1), False), b(Mul(), x, x))),
+    (lambda n, m: [f32(n, 5, m, 7), f32(5)], mixed_sum),
+    (lambda n, m: [f32(n, m, 9), f32(m, n, 9)], lambda b, x, y: b(Add(), b(Permute((1, 0, 2)), x), y)),
+]
+
+
+@pytest.mark.parametrize(("types", "formula"), SAME_KERNELS)
+def test_other_shapes_have_the_same_kernels(types, formula):
+    reference = kernels(types(6, 8), formula)
+    for shape in ((7, 8), (100, 33), (6, 100_000), (100_000, 4)):
+        assert kernels(types(*shape), formula) == reference
+
+
+@pytest.mark.parametrize(("types", "formula"), [c for i, c in enumerate(SAME_KERNELS) if i not in (2, 4, 5)])
+def test_a_batch_of_one_has_the_same_kernels(types, formula):
+    assert kernels(types(1, 8), formula) == kernels(types(6, 8), formula)
+
+
+def test_pointwise_kernels_of_any_rank_are_one():
+    formula = lambda b, x: b(Mul(), x, x)  # noqa: E731
+    assert kernels([f32(3)], formula) == kernels([f32(3, 4)], formula) == kernels([f32(3, 4, 5)], formula)
+
+
+def test_a_users_numbers_are_not_in_the_kernel():
+    def scaled(number):
+        return kernels([f32(3)], lambda b, x: b(Add(), b(Mul(), x, full_like(b, x, number)), full_like(b, x, 1.0)))
+
+    assert scaled(0.5) == scaled(1.0) == scaled(-3.0)

@@ -1,0 +1,127 @@
+"""Threads: how many, the same bits with any number, several Python threads at once, fork."""
+
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from codegen.formulas import arrays, build, f32, gelu, softmax
+from properties.comparison import assert_same_bits
+
+from jitgrad.codegen import compile_graph, get_num_threads, set_num_threads
+from jitgrad.codegen.cpu import threads
+from jitgrad.ir.ops.arithmetic import Add, Mul
+from jitgrad.ir.ops.broadcast import Sum
+from jitgrad.ir.ops.linalg import MatMul
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    before = get_num_threads()
+    yield
+    set_num_threads(before)
+
+
+def formula(b, x, y):
+    """A kernel of every template."""
+    z = gelu(b, b(Add(), x, y))
+    squared = b(Mul(), z, z)
+    return softmax(b, z), b(Sum((0,), False), squared), b(Sum((0, 1), False), squared), b(MatMul(), z, y)
+
+
+TYPES = [f32(500, 500)] * 2
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    run, inputs = compile_graph(build(TYPES, formula)), arrays(TYPES)
+    set_num_threads(1)
+    alone = run(inputs)[:3]  # the product's bits are OpenBLAS's business
+    for count in (2, 3, 7):
+        set_num_threads(count)
+        for g, w in zip(run(inputs)[:3], alone, strict=True):
+            assert_same_bits(g, w)
+
+
+def test_several_python_threads_at_once():
+    run = compile_graph(build(TYPES, formula))
+    problems = []
+
+    def work(seed):
+        inputs = arrays(TYPES, seed)
+        want = run(inputs)
+        for _ in range(10):
+            for g, w in zip(run(inputs)[:3], want[:3], strict=True):
+                if not np.array_equal(g, w):
+                    problems.append(seed)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert not problems
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_computes():
+    run, inputs = compile_graph(build(TYPES, formula)), arrays(TYPES)
+    want = run(inputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that fork and threads need care
+        child = os.fork()
+    if child == 0:
+        good = all(np.array_equal(g, w) for g, w in zip(run(inputs)[:3], want[:3]))
+        os._exit(0 if good else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    for g, w in zip(run(inputs)[:3], want[:3]):
+        assert_same_bits(g, w)
+
+
+def test_without_tbb_everything_still_runs():
+    """In a process of its own: the pool is started once."""
+    code = """
+import numpy as np
+from jitgrad.codegen.cpu import threads
+threads._LIBRARIES.clear()
+from jitgrad.codegen import compile_graph
+from jitgrad.ir import dtypes
+from jitgrad.ir.builder import Builder
+from jitgrad.ir.ops.arithmetic import Add
+from jitgrad.ir.types import TensorType
+b = Builder()
+x = b.input(TensorType((1_000_000,), dtypes.float32))
+run = compile_graph(b.build([b(Add(), x, x)]))
+assert (run([np.ones(1_000_000, np.float32)])[0] == 2).all()
+assert threads.pool.parallel_for == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_number_of_threads_is_checked():
+    with pytest.raises(ValueError, match="at least 1"):
+        set_num_threads(0)
+    set_num_threads(3)
+    assert get_num_threads() == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "5000 100000\n"}, 1.0),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4.0),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
+    ],
+)
+def test_quota(tmp_path: Path, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert threads._cgroup_quota(tmp_path) == cores
