@@ -17,12 +17,14 @@ from jitgrad.ir.autodiff import residuals
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
+from .memo import Memo
+
 next_seq = itertools.count().__next__
 
 # Where an operand came from: a node's only result, (node, result index), a leaf tensor, or None for a constant.
 Edge = Any
 Mask = tuple[tuple[bool, ...], tuple[bool, ...]]
-_masks: dict[tuple[Any, ...], Mask] = {}
+_masks: Memo[Mask] = Memo(limit=20_000)
 
 
 class Storage:
@@ -55,9 +57,7 @@ class TapeNode:
         "versions",
     )
 
-    def __init__(
-        self, op: Op, edges: tuple[Edge, ...], saved: Any, owners: Any, versions: Any, types: Any
-    ) -> None:
+    def __init__(self, op: Op, edges: tuple[Edge, ...], saved: Any, owners: Any, versions: Any, types: Any) -> None:
         self.op = op
         self.edges = edges
         self.saved = saved
@@ -89,9 +89,7 @@ class TapeNode:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The producers of the operands, as in PyTorch: (node or None, result index) pairs."""
-        return tuple(
-            (None, 0) if e is None else (e, 0) if not isinstance(e, tuple) else e for e in self.edges
-        )
+        return tuple((None, 0) if e is None else (e, 0) if not isinstance(e, tuple) else e for e in self.edges)
 
 
 def residual_mask(op: Op, types: Sequence[TensorType], needs: tuple[bool, ...]) -> Mask:
@@ -99,5 +97,5 @@ def residual_mask(op: Op, types: Sequence[TensorType], needs: tuple[bool, ...]) 
     key = (op, needs, tuple(t.dtype for t in types), len(types))
     mask = _masks.get(key)
     if mask is None:
-        mask = _masks[key] = residuals(op, types, needs)
+        mask = _masks.add(key, residuals(op, types, needs))
     return mask

@@ -42,9 +42,7 @@ def _cotangents(outputs: Sequence[Tensor], given: Any, create: bool) -> list[Any
                 raise AutogradError("grad can be implicitly created only for scalar outputs")
             g = wrap(np.ones(t.shape, t._data.dtype)) if tracer is None else tracer.full(t.type_, 1)
         elif g.shape != t.shape:
-            raise ShapeError(
-                f"Mismatch in shape: grad_output has shape {g.shape} and output has shape {t.shape}"
-            )
+            raise ShapeError(f"Mismatch in shape: grad_output has shape {g.shape} and output has shape {t.shape}")
         elif g.dtype is not t.dtype:
             g = g.to(t.dtype)
         out.append(g if create else (g._data if tracer is None else tracer.value(g)))

@@ -18,13 +18,14 @@ from jitgrad.ir.interpreter import evaluate, run
 from jitgrad.ir.types import TensorType
 
 from ..dispatch import apply_all
+from ..memo import Memo
 from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
 from . import whole
 from .plan import Plan, Structure, build_plan
 
-_step_plans: dict[tuple[Any, ...], Plan] = {}
+_step_plans: Memo[Plan] = Memo(limit=4096)
 
 
 def collect(roots: Sequence[Any]) -> list[TapeNode]:
@@ -207,7 +208,7 @@ def node_gradients(node: TapeNode, out: Sequence[Any], known: dict[Any, Any], cr
         refs = tuple(-1 - i for i in range(len(types)))
         wrt = tuple(-1 - i for i, need in enumerate(needs) if need)
         seeds = tuple((0, k) for k in present)
-        plan = _step_plans[key] = build_plan(Structure(((node.op, refs, saved),), types, seeds, wrt))
+        plan = _step_plans.add(key, build_plan(Structure(((node.op, refs, saved),), types, seeds, wrt)))
     grads = iter(_run_step(node, plan, types, [g for g in out if g is not None], create))
     flows = iter(plan.flows)
     return [next(grads) if need and next(flows) else None for need in needs]

@@ -51,9 +51,7 @@ def value_and_grad(
 
     @functools.wraps(f)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        create = local.mode.grad and any(
-            isinstance(x, Tensor) and x._requires_grad for x in pytree.flatten(args)[0]
-        )
+        create = local.mode.grad and any(isinstance(x, Tensor) and x._requires_grad for x in pytree.flatten(args)[0])
         call = list(args)
         fresh = []
         with enable_grad():
@@ -65,9 +63,7 @@ def value_and_grad(
             if not isinstance(value, Tensor) or value.type_.numel != 1:
                 raise AutogradError("value_and_grad: the function must return a tensor of one element")
             flat = [t for _, ts in fresh for t in ts]
-            grads = iter(
-                api.grad(value, flat, create_graph=create, allow_unused=True, materialize_grads=True)
-            )
+            grads = iter(api.grad(value, flat, create_graph=create, allow_unused=True, materialize_grads=True))
         trees = [pytree.unflatten(s, [next(grads) for _ in ts]) for s, ts in fresh]
         value = value if create else alias(value)
         result = trees[0] if single else tuple(trees)
@@ -76,9 +72,7 @@ def value_and_grad(
     return transformed
 
 
-def grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """The gradient of a function with a 0-d result.
 
     >>> import jitgrad as jg
@@ -103,12 +97,8 @@ def vjp(f: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = 
         out = f(*call)
         outs = list(out) if isinstance(out, tuple) else [out]
         seeds = None if v is None else list(v) if isinstance(v, tuple) else [v]
-        grads = api.grad(
-            outs, fresh, seeds, create_graph=create_graph, allow_unused=True, materialize_grads=True
-        )
-    result = (
-        out if create_graph else pytree.map_leaves(lambda t: alias(t) if isinstance(t, Tensor) else t, out)
-    )
+        grads = api.grad(outs, fresh, seeds, create_graph=create_graph, allow_unused=True, materialize_grads=True)
+    result = out if create_graph else pytree.map_leaves(lambda t: alias(t) if isinstance(t, Tensor) else t, out)
     return result, grads[0] if single else grads
 
 
@@ -130,9 +120,7 @@ def jvp(f: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = 
             )  # fmt: skip
         else:
             products = tuple(o.new_zeros(o.shape) for o in outs)  # type: ignore[attr-defined]
-    result = (
-        out if create_graph else pytree.map_leaves(lambda t: alias(t) if isinstance(t, Tensor) else t, out)
-    )
+    result = out if create_graph else pytree.map_leaves(lambda t: alias(t) if isinstance(t, Tensor) else t, out)
     return result, products if isinstance(out, tuple) else products[0]
 
 
@@ -164,8 +152,7 @@ def _jacobian_of(out: Tensor, inputs: Sequence[Tensor], create: bool) -> tuple[T
         for column, g in zip(columns, grads, strict=True):
             column.append(g)
     return tuple(
-        FUNCTIONS["stack"](c).reshape(tuple(out.shape) + tuple(x.shape))
-        for c, x in zip(columns, inputs, strict=True)
+        FUNCTIONS["stack"](c).reshape(tuple(out.shape) + tuple(x.shape)) for c, x in zip(columns, inputs, strict=True)
     )
 
 

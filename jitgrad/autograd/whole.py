@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +16,10 @@ from jitgrad.ir.types import TensorType
 
 from ..backend import compile_graph
 from ..dump import observer_for
+from ..memo import Memo
 from ..tape import TapeNode
 from ..tensor import Tensor
 from .plan import Plan, Structure, build_plan
-
-_MAX_STRUCTURES = 512
 
 
 @dataclass
@@ -46,7 +44,7 @@ class _Entry:
 
 
 stats = BackwardStats()
-_entries: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
+_entries: Memo[_Entry] = Memo(limit=512)
 
 
 def run_whole(
@@ -57,10 +55,8 @@ def run_whole(
     key = structure.key()
     entry = _entries.get(key)
     if entry is None:
-        entry = _entries[key] = _Entry(build_plan(structure))
+        entry = _entries.add(key, _Entry(build_plan(structure)))
         stats.structures += 1
-        if len(_entries) > _MAX_STRUCTURES:
-            _entries.popitem(last=False)
         grads = _interpret(entry.plan, nodes, cotangents)
     elif not config.compile_backward:
         grads = _interpret(entry.plan, nodes, cotangents)
@@ -139,9 +135,7 @@ def describe(
         return leaves.get(e)
 
     edges = (
-        [e for e in leaves if isinstance(e, Tensor)]
-        if targets is None
-        else [e for e in targets if ref(e) is not None]
+        [e for e in leaves if isinstance(e, Tensor)] if targets is None else [e for e in targets if ref(e) is not None]
     )
     seeds = tuple(r for r in map(ref, roots) if r is not None)
     return Structure(tuple(steps), tuple(outside), seeds, tuple(map(ref, edges))), edges

@@ -31,9 +31,7 @@ def describe_miss(old: tuple[Any, ...], new: tuple[Any, ...]) -> Miss:
         if a == b:
             continue
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == len(_LEAF_FIELDS):
-            found += [
-                f"argument {i}: {f} {x} -> {y}" for f, x, y in zip(_LEAF_FIELDS, a, b, strict=True) if x != y
-            ]
+            found += [f"argument {i}: {f} {x} -> {y}" for f, x, y in zip(_LEAF_FIELDS, a, b, strict=True) if x != y]
         else:
             found.append(f"argument {i}: {_short(a)} -> {_short(b)}")
     return Miss(tuple(found))
@@ -101,8 +99,7 @@ class Explanation:
                 f"compile stages (ms): {stages}"
             )
         lines += [
-            f"  eager ({e.runs} runs): {e.reason}" + (f" at {e.location}" if e.location else "")
-            for e in self.eager
+            f"  eager ({e.runs} runs): {e.reason}" + (f" at {e.location}" if e.location else "") for e in self.eager
         ]
         lines += [f"  miss {i + 1}: {miss}" for i, miss in enumerate(self.misses)]
         return "\n".join(lines)

@@ -252,9 +252,7 @@ def _escaping(tracer: Tracer, kept: set[int]) -> bool:
     return any(id(t) not in kept for t in tracer.live())
 
 
-def compile(
-    f: Any = None, *, fullgraph: bool = False, dump: str | None = None, dynamic: bool | None = None
-) -> Any:
+def compile(f: Any = None, *, fullgraph: bool = False, dump: str | None = None, dynamic: bool | None = None) -> Any:
     """Compile a function, a module, or a whole training step.
 
     The first call with arguments of new types runs Python once to capture a graph, which is optimised, fused and

@@ -80,16 +80,12 @@ class Escapes(Exception):
     """A trace whose tensors outlive it in ways a replay cannot repeat."""
 
 
-def specialise(
-    tracer: Tracer, result: Any, name: str, observer: Observer | None, trace_ms: float
-) -> Specialisation:
+def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None, trace_ms: float) -> Specialisation:
     """Compile what `tracer` captured. `result` is what the function returned."""
     leaves, structure = pytree.flatten(result)
     recipes = _Recipes(tracer)
     outputs = tuple([recipes.of(x) if isinstance(x, Tensor) else ("python", x) for x in leaves])
-    grads = tuple(
-        [(_grad_source(tracer, t), None if g is None else recipes.of(g)) for t, g in tracer.grads.values()]
-    )
+    grads = tuple([(_grad_source(tracer, t), None if g is None else recipes.of(g)) for t, g in tracer.grads.values()])
     written = [s for s in tracer.outside.values() if s.written and s.slot is not None]
     writes = [(recipes.output(s.value), s.slot, s.tensor._data.flags.c_contiguous) for s in written]
     call = _call_plan(tracer, recipes)

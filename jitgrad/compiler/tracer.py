@@ -274,9 +274,7 @@ class Tracer:
         """A tape begun before the trace is not captured: its residuals are arrays, not values."""
         for node in nodes:
             if any(isinstance(x, np.ndarray) for x in node.saved or ()):
-                self.materialise(
-                    "backward() reached operations recorded before the compiled function was called"
-                )
+                self.materialise("backward() reached operations recorded before the compiled function was called")
                 return
 
     def materialise(self, reason: str) -> None:
