@@ -1,5 +1,6 @@
 """Running fused and lowered programs launch by launch in Python, without plan or driver."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def run_launch(launch: Launch, arrays: list[Any], native: bool) -> None:
 def spans(extent: int) -> list[tuple[int, int]]:
     """The whole range in three uneven pieces, as threads would take it."""
     cuts = [0, extent // 3, extent // 2, extent]
-    return list(zip(cuts, cuts[1:]))
+    return list(itertools.pairwise(cuts))
 
 
 def run_program(program: Program, inputs: list[Any], native: bool) -> list[Any]:

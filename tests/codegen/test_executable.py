@@ -96,10 +96,10 @@ def is_exact(op: type[Op]) -> bool:
 
 
 INEXACT = {
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "cumprod", "cumsum", "elu", "erf", "erfc",
-    "exp", "exp2", "expm1", "gelu", "lgamma", "linear_scan", "log", "log10", "log1p", "log2", "log_softmax", "logsumexp",
-    "matmul", "mean", "norm", "pow", "prod", "random_normal", "rsqrt", "selu", "sigmoid", "silu", "sin", "sinh",
-    "softmax", "softplus", "std", "sum", "tan", "tanh", "var",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "cumprod", "cumsum", "elu",
+    "erf", "erfc", "exp", "exp2", "expm1", "gelu", "lgamma", "linear_scan", "log", "log10", "log1p", "log2",
+    "log_softmax", "logsumexp", "matmul", "mean", "norm", "pow", "prod", "random_normal", "rsqrt", "selu",
+    "sigmoid", "silu", "sin", "sinh", "softmax", "softplus", "std", "sum", "tan", "tanh", "var",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Plans, and the verifier that does not trust them."""
 
 import dataclasses
+import itertools
 
 import pytest
 from codegen.formulas import CASES, build, f32, gelu, perceptron, spread
@@ -35,7 +36,7 @@ def test_arena_gives_back_what_died():
     arena = Arena()
     blocks = [(arena.allocate(n), n) for n in (100, 300, 64, 1000)]
     spans = sorted((at, at + n) for at, n in blocks)
-    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:]))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
     for at, n in (blocks[1], blocks[0], blocks[3], blocks[2]):
         arena.release(at, n)
     size = arena.size
