@@ -29,7 +29,11 @@ from . import (
     creation,
     formatting,
     indexing,
+    nn,
+    optim,
     random,
+    serialization,
+    utils,
 )
 from .autograd import (
     enable_grad,
@@ -45,9 +49,9 @@ from .functions import (
     arithmetic,
     assignment,
     comparison,
+    composed,
     diagonals,
     einsum,
-    filling,
     gathering,
     joining,
     linalg,
@@ -77,6 +81,6 @@ __all__ = [
     "compile", "complex64", "complex128", "config", "conversions", "creation", "device", "double", "dtype",
     "enable_grad", "float", "float16", "float32", "float64", "formatting", "half", "indexing", "inference_mode", "int",
     "int8", "int16", "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "linalg", "long", "memory",
-    "no_grad", "operators", "pointwise", "reductions", "set_grad_enabled", "shape", "short", "types",
-    "uint8", *sorted(FUNCTIONS),
+    "nn", "no_grad", "operators", "optim", "pointwise", "reductions", "set_grad_enabled", "shape", "short", "types",
+    "uint8", "utils", *sorted(FUNCTIONS),
 ]  # fmt: skip

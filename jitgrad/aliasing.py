@@ -213,7 +213,7 @@ def protect(t: Tensor, value: Tensor, since: int) -> None:
         if node is None or node.seq < since or node.saved is None:
             continue
         for i, owner in enumerate(node.owners):
-            if owner is t or (isinstance(owner, Tensor) and owner._storage is storage):
+            if owner is storage or owner is t or (isinstance(owner, Tensor) and owner._storage is storage):
                 node.owners = (*node.owners[:i], None, *node.owners[i + 1 :])
                 if not tracing:
                     node.saved = (*node.saved[:i], np.array(node.saved[i]), *node.saved[i + 1 :])

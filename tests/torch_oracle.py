@@ -55,7 +55,12 @@ def _flatten(result):
 def _describe(r):
     if hasattr(r, "detach"):
         wide = r.detach().float() if str(r.dtype).endswith("bfloat16") else r.detach()
-        return (str(r.dtype).rpartition(".")[2], tuple(r.shape), bool(r.requires_grad), np.array(wide.numpy()))
+        return (
+            str(r.dtype).rpartition(".")[2],
+            tuple(r.shape),
+            bool(r.requires_grad),
+            np.array(wide.numpy()),
+        )
     if str(type(r)).endswith("dtype'>") or str(type(r)).endswith("DType'>"):
         return str(r).rpartition(".")[2]
     return r
@@ -67,7 +72,9 @@ def _gradients(lib, env, results):
     rng = np.random.default_rng(1)
     total = 0
     for r in results:
-        weights = lib.tensor(rng.standard_normal(tuple(r.shape)).tolist(), dtype=r.dtype).reshape(tuple(r.shape))
+        weights = lib.tensor(rng.standard_normal(tuple(r.shape)).tolist(), dtype=r.dtype).reshape(
+            tuple(r.shape)
+        )
         total = total + (r * weights).sum()
     total.backward()
     return [None if env[name].grad is None else _describe(env[name].grad) for name in LEAVES]

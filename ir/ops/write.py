@@ -50,12 +50,12 @@ class WriteView(IndexMap):
         """A copy of the base, assigned to through NumPy views."""
         base, value = operands
         out = np.array(base, order="C")
-        region = out
-        for view in self.views:
-            region = view.reference(region)
-        if region.size and not np.may_share_memory(region, out):
-            raise InternalError(f"write_view: {', '.join(map(str, self.views))} copied the base")
-        region[...] = value
+        region = _seen_through(self.views, out)
+        if region.size and not np.may_share_memory(region, out):  # a reshape had to copy: find the places
+            places = _seen_through(self.views, np.arange(out.size).reshape(out.shape))
+            out.reshape(-1)[places] = value
+        else:
+            region[...] = value
         return out
 
     def can_emit(self, *operands: TensorType) -> bool:
@@ -99,6 +99,15 @@ class WriteView(IndexMap):
             for view in self.views:
                 g_value = b(view, g_value)
         return g_base, g_value
+
+
+def _seen_through(views: Sequence[View], x: Array) -> Array:
+    """`x` seen through views one after the other, writeable even where they repeat elements."""
+    for view in views:
+        x = view.reference(x)
+        if not x.flags.writeable:
+            x.flags.writeable = True
+    return x
 
 
 def embedded(b: Builder, view: View, value: Value, shape: Shape) -> Value:
