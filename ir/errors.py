@@ -42,6 +42,10 @@ class DivisionByZeroError(JitgradError, RuntimeError, ZeroDivisionError):
     """An integer divided by zero."""
 
 
+class OperationError(JitgradError, RuntimeError):
+    """An argument with which an operation can't be carried out."""
+
+
 class AutogradError(JitgradError, RuntimeError):
     """A gradient that was asked for and cannot be given."""
 

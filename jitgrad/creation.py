@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, ShapeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.arithmetic import Add, Mul, Sub
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.comparison import Eq, Lt
@@ -46,9 +46,7 @@ def check_dtype(dtype: Any, otherwise: DType) -> DType:
         return otherwise
     if isinstance(dtype, DType):
         return dtype
-    named = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}.get(
-        dtype
-    )
+    named = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}.get(dtype)
     if named is None:
         raise located(ArgumentTypeError(f"dtype must be a jitgrad.dtype, not {type(dtype).__name__}"))
     return named
@@ -98,9 +96,7 @@ def _known_dtype(dtype: np.dtype[Any]) -> DType:
     found = dtypes.FROM_NUMPY.get(dtype.newbyteorder("="))
     if found is None:
         names = ", ".join(d.name for d in dtypes.ALL)
-        raise located(
-            ArgumentTypeError(f"can't convert an array of type {dtype}. The supported types are: {names}.")
-        )
+        raise located(ArgumentTypeError(f"can't convert an array of type {dtype}. The supported types are: {names}."))
     return found
 
 
@@ -126,9 +122,7 @@ def _from_sequence(data: Any) -> tuple[np.ndarray[Any, Any], DType]:
         raise located(ArgumentError("tensor: Overflow when unpacking long long"))
     if kind not in "biufcV":
         raise located(
-            ArgumentTypeError(
-                f"tensor: invalid data type '{type(_first(plain)).__name__}'; numbers are needed"
-            )
+            ArgumentTypeError(f"tensor: invalid data type '{type(_first(plain)).__name__}'; numbers are needed")
         )
     first = _first(plain)
     if (isinstance(first, np.generic | np.ndarray) and kind != "V") or kind == "V":
@@ -166,9 +160,7 @@ def _check_rectangular(data: Any, depth: int) -> None:
     for row in data:
         have = len(row) if isinstance(row, (list, tuple)) else 0
         if have != want:
-            raise located(
-                ArgumentError(f"expected sequence of length {want} at dim {depth + 1} (got {have})")
-            )
+            raise located(ArgumentError(f"expected sequence of length {want} at dim {depth + 1} (got {have})"))
     for row in data:
         _check_rectangular(row, depth + 1)
 
@@ -374,9 +366,9 @@ def arange(
     bounds = [x.item() if isinstance(x, (Tensor, np.generic)) else x for x in (start, end, step)]
     first, last, by = bounds
     if by == 0:
-        raise located(ShapeError("arange: step must be nonzero"))
+        raise located(OperationError("arange: step must be nonzero"))
     if (last - first) * by < 0:
-        raise located(ShapeError("arange: upper bound and lower bound inconsistent with step sign"))
+        raise located(OperationError("arange: upper bound and lower bound inconsistent with step sign"))
     integral = all(isinstance(x, int) for x in bounds)
     want = check_dtype(dtype, dtypes.int64 if integral else local.mode.default_dtype)
     count = -((first - last) // by) if integral else math.ceil((last - first) / by)
@@ -399,7 +391,7 @@ def linspace(
     """
     as_device(device)
     if steps < 0:
-        raise located(ShapeError("linspace: number of steps must be non-negative"))
+        raise located(OperationError("linspace: number of steps must be non-negative"))
     first, last = (float(x.item() if isinstance(x, Tensor) else x) for x in (start, end))
     want = check_dtype(dtype, local.mode.default_dtype)
     made = _finish(convert(_spaced(first, last, steps), want), requires_grad)

@@ -115,8 +115,8 @@ def _owner(t: Tensor) -> Storage:
 @functools.lru_cache(20_000)
 def _recording(op: Op, types: tuple[TensorType, ...], needs: tuple[bool, ...]) -> tuple[Any, Any, Any]:
     """Which operands and which results the gradient rule uses, and which results have a gradient."""
-    keep, keep_results = residual_mask(op, types, needs)
-    return keep, keep_results, tuple([t.dtype.is_differentiable for t in infer(op, types)])
+    differentiable = tuple([t.dtype.is_differentiable for t in infer(op, types)])
+    return *(residual_mask(op, types, needs) if True in differentiable else ((), ())), differentiable
 
 
 def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Sequence[Tensor]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.comparison import Ge, Lt
 from jitgrad.ir.ops.math import Log1p
@@ -63,9 +63,7 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` anew."""
         if not -_SPAN // 2 <= seed < _SPAN:
-            raise located(
-                ArgumentError(f"Overflow when attempting to convert a seed: {seed} is not a 64-bit number")
-            )
+            raise located(ArgumentError(f"Overflow when attempting to convert a seed: {seed} is not a 64-bit number"))
         self.seed_value = _signed(int(seed))
         self.offset = 0
         return self
@@ -166,15 +164,11 @@ def set_rng_state(new_state: Tensor) -> None:
 def _float_dtype(name: str, dtype: DType | None, otherwise: DType | None = None) -> DType:
     want = check_dtype(dtype, otherwise or local.mode.default_dtype)
     if not want.is_differentiable:
-        raise located(
-            DTypeError(f"{name}: not implemented for {want.name}; a floating point dtype is needed")
-        )
+        raise located(DTypeError(f"{name}: not implemented for {want.name}; a floating point dtype is needed"))
     return want
 
 
-def _sample(
-    name: str, cls: type[RandomOp], shape: tuple[int, ...], dtype: DType, g: Generator | None
-) -> Tensor:
+def _sample(name: str, cls: type[RandomOp], shape: tuple[int, ...], dtype: DType, g: Generator | None) -> Tensor:
     """Floats, or complex numbers of independent parts."""
     if any(n < 0 for n in shape):
         raise located(ShapeError(f"{name}: negative dimension in {list(shape)}"))
@@ -245,9 +239,7 @@ def randn_like(
 
 def _integers(low: int, high: int, shape: tuple[int, ...], dtype: DType, g: Generator | None) -> Tensor:
     if low >= high:
-        raise located(
-            ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-        )
+        raise located(OperationError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"))
     direct = dtype if dtype.kind == "int" else dtypes.int64
     return convert(draw(RandomInt(shape, low, high, direct), g), dtype)
 
@@ -275,9 +267,7 @@ def randint(
         low, high = (low, given[0]) if high is None else (given[0], high)
     if high is None:
         raise located(ArgumentTypeError("randint: high is missing"))
-    made = _integers(
-        int(low), int(high), sizes((size,), "randint: size"), check_dtype(dtype, dtypes.int64), generator
-    )
+    made = _integers(int(low), int(high), sizes((size,), "randint: size"), check_dtype(dtype, dtypes.int64), generator)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -304,7 +294,7 @@ def randperm(
     """
     as_device(device)
     if n < 0:
-        raise located(ShapeError(f"randperm: n must be non-negative, not {n}"))
+        raise located(OperationError(f"randperm: n must be non-negative, not {n}"))
     keys = draw(RandomInt((n,), -(1 << 63), 1 << 63), generator)
     made = convert(apply_all(Sort(0), keys)[1], check_dtype(dtype, dtypes.int64))
     return made.requires_grad_() if requires_grad else made
@@ -321,7 +311,7 @@ def keep_mask(shape: tuple[int, ...], p: float, generator: Generator | None = No
 
 def _check_probability(name: str, p: float) -> None:
     if not 0.0 <= p <= 1.0:
-        raise located(ShapeError(f"{name} expects p to be in [0, 1], but got p={p}"))
+        raise located(OperationError(f"{name} expects p to be in [0, 1], but got p={p}"))
 
 
 @public()
@@ -360,7 +350,7 @@ def normal(
     """
     as_device(device)
     if not isinstance(std, Tensor) and std < 0:
-        raise located(ShapeError(f"normal expects std >= 0.0, but found std {std}"))
+        raise located(OperationError(f"normal expects std >= 0.0, but found std {std}"))
     if size is not None:
         shape = sizes((size,), "normal: size")
         want = _float_dtype("normal", dtype)
@@ -379,14 +369,12 @@ def _overwrite(self: Tensor, name: str, values: Tensor) -> Tensor:
 
 
 @public(function=False)
-def uniform_(
-    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
+def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn evenly from `from_` to `to`."""
     check_writable(self, "uniform_")
     if from_ > to:
         raise located(
-            ShapeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
+            OperationError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
         )
     x = _sample("uniform_", RandomUniform, tuple(self.shape), _float_dtype("uniform_", self.dtype), generator)
     if (from_, to) != (0.0, 1.0):
@@ -395,9 +383,7 @@ def uniform_(
 
 
 @public(function=False)
-def normal_(
-    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn from the normal distribution of that mean and standard deviation."""
     check_writable(self, "normal_")
     dtype = _float_dtype("normal_", self.dtype)
@@ -443,7 +429,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     """Fill with numbers drawn from the exponential distribution of rate `lambd`."""
     check_writable(self, "exponential_")
     if lambd <= 0:
-        raise located(ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}"))
+        raise located(OperationError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}"))
     shape, dtype = tuple(self.shape), _float_dtype("exponential_", self.dtype)
     x = _sample("exponential_", RandomUniform, shape, dtype, generator)
     x = apply(Log1p(), pointwise(Mul(), x, -1.0))

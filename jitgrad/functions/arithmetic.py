@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.ir.dtypes import complex128, float64
-from jitgrad.ir.errors import ArgumentError, DTypeError
+from jitgrad.ir.errors import DTypeError, OperationError
 from jitgrad.ir.op import Pointwise
 from jitgrad.ir.ops.arithmetic import Add, Div, Mul, Reciprocal, Sign, Sub
 from jitgrad.ir.ops.comparison import Gt, IsNan, Lt
@@ -29,14 +29,10 @@ def _scaled(name: str, input: Operand, other: Operand, alpha: Number) -> Operand
         raise located(DTypeError(f"{name}: Boolean alpha only supported for Boolean results."))
     if not dtype.is_differentiable and number_dtype(alpha).is_differentiable:
         raise located(
-            DTypeError(
-                f"{name}: For integral input tensors, argument alpha must not be a floating point number."
-            )
+            DTypeError(f"{name}: For integral input tensors, argument alpha must not be a floating point number.")
         )
     if not dtype.is_complex and isinstance(alpha, complex):
-        raise located(
-            DTypeError(f"{name}: For non-complex input tensors, argument alpha must not be complex.")
-        )
+        raise located(DTypeError(f"{name}: For non-complex input tensors, argument alpha must not be complex."))
     return pointwise(Mul(), other, alpha) if isinstance(other, Tensor) else other * alpha
 
 
@@ -111,9 +107,7 @@ def div(input: Tensor, other: Operand, *, rounding_mode: str | None = None) -> T
     if rounding_mode == "trunc":
         return _truncated_quotient(input, other)
     raise located(
-        ArgumentError(
-            f"div: rounding_mode must be one of None, 'trunc', or 'floor', but found '{rounding_mode}'"
-        )
+        OperationError(f"div: rounding_mode must be one of None, 'trunc', or 'floor', but found '{rounding_mode}'")
     )
 
 
@@ -233,7 +227,7 @@ def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None)
     tensor([0.0000, 0.5000, 1.0000])
     """
     if min is None and max is None:
-        raise located(ArgumentError("clamp: At least one of 'min' or 'max' must not be None"))
+        raise located(OperationError("clamp: At least one of 'min' or 'max' must not be None"))
     bounds = [operand(x, "clamp", i) for i, x in ((2, min), (3, max)) if x is not None]
     x, *limits = broadcast("clamp", result_dtype(check_tensor(input, "clamp"), *bounds), input, *bounds)
     if min is not None:

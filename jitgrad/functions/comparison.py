@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentTypeError, DTypeError
+from jitgrad.ir.errors import ArgumentTypeError, DTypeError, ShapeError
 from jitgrad.ir.ops.arithmetic import Abs, Add, Mul, Sub
 from jitgrad.ir.ops.comparison import Eq, IsFinite, IsNan, Le
 from jitgrad.ir.ops.logical import LogicalAnd, LogicalOr
@@ -23,7 +23,7 @@ from .pointwise import Operand, broadcast, broadcast_shape, check_tensor, conver
 from .registry import public
 
 
-@public()
+@public(method=False)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """`input` where `condition` holds, else `other`, all broadcast; with `condition` alone, where it holds.
 
@@ -37,24 +37,29 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     if input is None and other is None:
         return mask.nonzero(as_tuple=True)  # type: ignore[attr-defined]
     x, y = operand(input, "where", 2), operand(other, "where", 3)
-    return _choose("where", mask, x, y)
+    return choose("where", mask, x, y)
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where `condition` holds, else `other`."""
+    return where(condition, self, other)  # type: ignore[no-any-return]
+
+
+public("where", function=False)(_where_method)
 
 
 def _condition(name: str, condition: Any) -> Tensor:
     if not isinstance(condition, Tensor):
-        raise located(
-            ArgumentTypeError(f"{name}: the condition must be a Tensor, not {type(condition).__name__}")
-        )
+        raise located(ArgumentTypeError(f"{name}: the condition must be a Tensor, not {type(condition).__name__}"))
     if condition.dtype is dtypes.uint8:
         return convert(condition, dtypes.bool_)
     if condition.dtype.kind != "bool":
-        raise located(
-            DTypeError(f"{name} expected condition to be a boolean tensor, but got {condition.dtype.name}")
-        )
+        raise located(DTypeError(f"{name} expected condition to be a boolean tensor, but got {condition.dtype.name}"))
     return condition
 
 
-def _choose(name: str, mask: Tensor, x: Operand, y: Operand) -> Tensor:
+def choose(name: str, mask: Tensor, x: Operand, y: Operand) -> Tensor:
+    """`x` where `mask` holds, else `y`, promoted and broadcast."""
     dtype = result_dtype(x, y)
     shape = broadcast_shape(name, [t for t in (mask, x, y) if isinstance(t, Tensor)])
     a, b = (expand(t, shape) for t in broadcast(name, dtype, x, y))
@@ -74,16 +79,14 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     if isinstance(value, Tensor):
         if value.ndim:
             raise located(
-                ArgumentTypeError(
-                    f"masked_fill only supports a 0-dimensional value tensor, but got {value.ndim} dims"
-                )
+                ShapeError(f"masked_fill only supports a 0-dimensional value tensor, but got {value.ndim} dims")
             )
         value = convert(value, x.dtype)
     elif not x.dtype.is_complex and isinstance(value, complex):
         raise located(DTypeError(f"masked_fill: value {value} does not fit {x.dtype.name}"))
     else:
         value = filled((), x.dtype, value)
-    return _choose("masked_fill", where_filled, value, x)
+    return choose("masked_fill", where_filled, value, x)
 
 
 def _close(name: str, input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Tensor:
@@ -106,9 +109,7 @@ def _close(name: str, input: Any, other: Any, rtol: float, atol: float, equal_na
 
 
 @public()
-def isclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> Tensor:
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Where `|input - other| <= atol + rtol * |other|`, elementwise.
 
     >>> import jitgrad as jg
@@ -119,9 +120,7 @@ def isclose(
 
 
 @public()
-def allclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> bool:
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close, as a Python bool; see `isclose`.
 
     >>> import jitgrad as jg

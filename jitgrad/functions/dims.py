@@ -34,9 +34,7 @@ def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
     span = max(ndim, 1)
     if not -span <= axis < span:
         raise located(
-            DimError(
-                f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {axis})"
-            )
+            DimError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {axis})")
         )
     return axis % span
 

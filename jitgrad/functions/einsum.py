@@ -57,9 +57,7 @@ def _parse(equation: str, tensors: Sequence[Tensor]) -> tuple[list[Labels], Labe
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(tensors):
-        raise located(
-            ArgumentError(f"einsum: {equation!r} names {len(parts)} operands, but {len(tensors)} were given")
-        )
+        raise located(ArgumentError(f"einsum: {equation!r} names {len(parts)} operands, but {len(tensors)} were given"))
     inputs = [_labels(equation, part, t) for part, t in zip(parts, tensors, strict=True)]
     hidden = max((sum(x.isdigit() for x in labels) for labels in inputs), default=0)
     ellipsis = tuple(str(i) for i in reversed(range(hidden)))
@@ -73,9 +71,7 @@ def _parse(equation: str, tensors: Sequence[Tensor]) -> tuple[list[Labels], Labe
     for x in output:
         if x not in known or output.count(x) > 1:
             raise located(
-                ArgumentError(
-                    f"einsum: in {equation!r} the result's {x!r} is not an operand's letter, or repeated"
-                )
+                ArgumentError(f"einsum: in {equation!r} the result's {x!r} is not an operand's letter, or repeated")
             )
     return inputs, output
 
@@ -88,9 +84,7 @@ def _labels(equation: str, part: str, t: Tensor) -> Labels:
     hidden = t.ndim - len(named)
     if hidden < 0 or (hidden and not dots):
         raise located(
-            ShapeError(
-                f"einsum: {part!r} in {equation!r} names {len(named)} axes of an operand with {t.ndim}"
-            )
+            ShapeError(f"einsum: {part!r} in {equation!r} names {len(named)} axes of an operand with {t.ndim}")
         )
     return (*head, *(str(i) for i in reversed(range(hidden))), *tail)
 
@@ -119,9 +113,7 @@ def _check_lengths(equation: str, terms: Sequence[tuple[Tensor, Labels]]) -> Non
             elif n not in (1, have):
                 types = "   ".join(str(t.type_) for t, _ in terms)
                 raise located(
-                    ShapeError(
-                        f"einsum: {equation!r}: axes named {x!r} have lengths {have} and {n}\n  {types}"
-                    )
+                    ShapeError(f"einsum: {equation!r}: axes named {x!r} have lengths {have} and {n}\n  {types}")
                 )
 
 

@@ -38,9 +38,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if m == 2 and n == 2:
         return apply(MatMul(), x, y)
     if m == 0 or n == 0:
-        raise located(
-            ShapeError(f"matmul: both operands need at least one axis{operand_lines([x.type_, y.type_])}")
-        )
+        raise located(ShapeError(f"matmul: both operands need at least one axis{operand_lines([x.type_, y.type_])}"))
     a = _reshape(x, (1, *x.shape)) if m == 1 else x
     b = _reshape(y, (*y.shape, 1)) if n == 1 else y
     out = _batched(a, b) if max(m, n) > 2 else apply(MatMul(), a, b)
@@ -169,17 +167,13 @@ def _sum_with_product(name: str, input: Tensor, product: Tensor, beta: Number, a
     """`beta * input + alpha * product`; with `beta` 0, NaN in `input` has no effect."""
     if not product.dtype.is_differentiable and any(isinstance(x, float) for x in (beta, alpha)):
         raise located(
-            DTypeError(
-                f"{name}: For integral input tensors, beta and alpha must not be floating point numbers."
-            )
+            DTypeError(f"{name}: For integral input tensors, beta and alpha must not be floating point numbers.")
         )
     if alpha != 1:
         product = pointwise(Mul(), product, alpha)
     shape = product._data.shape
     if broadcast_shape(name, [input, product]) != shape:
-        raise located(
-            ShapeError(f"{name}: the shapes do not add up{operand_lines([input.type_, product.type_])}")
-        )
+        raise located(ShapeError(f"{name}: the shapes do not add up{operand_lines([input.type_, product.type_])}"))
     if beta == 0:
         return product
     return pointwise(Add(), input if beta == 1 else pointwise(Mul(), input, beta), product)
@@ -231,9 +225,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     left, right = _contracted_axes(a, b, dims)
     if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
         raise located(
-            ShapeError(
-                f"tensordot: contracted axes {left} and {right} differ{operand_lines([a.type_, b.type_])}"
-            )
+            ShapeError(f"tensordot: contracted axes {left} and {right} differ{operand_lines([a.type_, b.type_])}")
         )
     kept_a = tuple(i for i in range(a.ndim) if i not in left)
     kept_b = tuple(i for i in range(b.ndim) if i not in right)

@@ -103,9 +103,7 @@ def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:
 def broadcast(name: str, dtype: DType, *args: Operand) -> list[Tensor]:
     """Tensors and numbers as tensors of one shape and of `dtype`."""
     shape = broadcast_shape(name, [x for x in args if isinstance(x, Tensor)] or [filled((), dtype, 0)])
-    return [
-        expand(convert(x, dtype), shape) if isinstance(x, Tensor) else filled(shape, dtype, x) for x in args
-    ]
+    return [expand(convert(x, dtype), shape) if isinstance(x, Tensor) else filled(shape, dtype, x) for x in args]
 
 
 def pointwise(op: Pointwise, *args: Any) -> Tensor:

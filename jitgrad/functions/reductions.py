@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import DimError, DTypeError, ShapeError
+from jitgrad.ir.errors import DimError, DTypeError, OperationError
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.argmax import ArgMax, ArgMin
 from jitgrad.ir.ops.arithmetic import Maximum, Minimum
@@ -83,9 +83,7 @@ def without_nan(x: Tensor) -> Tensor:
 
 @public(out=True)
 @numpy_names
-def prod(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
-) -> Tensor:
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The product of the elements over `dim`, or of all; bools and integers are multiplied as int64.
 
     >>> import jitgrad as jg
@@ -102,9 +100,7 @@ def _check_lengths(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
     if x.numel() == 0:
         for a in axes:
             if x.shape[a] == 0:
-                raise located(
-                    DimError(f"{name}(): Expected reduction dim {a} to have non-zero size, for {x.type_}.")
-                )
+                raise located(DimError(f"{name}(): Expected reduction dim {a} to have non-zero size, for {x.type_}."))
 
 
 @public(out=True)
@@ -149,9 +145,7 @@ def _arg_extreme(name: str, op: Callable[..., Op], x: Tensor, dim: int | None, k
         raise located(DTypeError(f"{name}(): does not support bool input"))
     if dim is None and x.numel() == 0:
         raise located(
-            DimError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0, for {x.type_}."
-            )
+            DimError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0, for {x.type_}.")
         )
     axes = reduced_axes(None if dim is None else (normalize_dim(dim, x.ndim),), x.ndim)
     _check_lengths(name, x, axes)
@@ -191,9 +185,7 @@ def _extreme(
         return pointwise(pair, x, dim if other is None else other)  # type: ignore[arg-type]
     if dim is None:
         if x.numel() == 0:
-            raise located(
-                ShapeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
-            )
+            raise located(OperationError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0."))
         return apply(whole, x)
     axis = normalize_dim(dim, x.ndim)
     if x.ndim == 0:

@@ -111,8 +111,6 @@ def cast_result(result: Tensor, target: Tensor, name: str) -> Tensor:
         return result
     if not can_cast(have, want):
         raise located(
-            DTypeError(
-                f"{name}: result type {have.name} can't be cast to the desired output type {want.name}"
-            )
+            DTypeError(f"{name}: result type {have.name} can't be cast to the desired output type {want.name}")
         )
     return apply(Convert(want), result)

@@ -72,9 +72,7 @@ def _moments(
     if isinstance(dim, bool):  # std(x, False) names `unbiased`
         dim, unbiased = None, dim
     if not x.dtype.is_differentiable:
-        raise located(
-            DTypeError(f"{name} only support floating point and complex dtypes, but got {x.dtype.name}")
-        )
+        raise located(DTypeError(f"{name} only support floating point and complex dtypes, but got {x.dtype.name}"))
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     axes = reduced_axes(dim, x.ndim)
@@ -169,9 +167,7 @@ def norm(
         raise located(ArgumentError(f"norm: p must be a number or 'fro', not {p!r}"))
     x = convert(x, dtype or x.dtype)
     if not x.dtype.is_differentiable:
-        raise located(
-            DTypeError(f"norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
-        )
+        raise located(DTypeError(f"norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}"))
     return _norm(x, float(p), reduced_axes(dim, x.ndim), keepdim)
 
 
