@@ -12,6 +12,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ): "loads Numba, which small eager scripts never need",
     ("jitgrad.compiler.backend", "jitgrad.codegen"): "loads Numba",
     ("jitgrad.ir.picture", "networkx"): "only pictures need it",
+    ("jitgrad.serialization", "safetensors"): "only saving and loading need it",
 }
 
 HEAVY = ("numba", "llvmlite", "scipy", "networkx", "matplotlib", "cupy", "torch")

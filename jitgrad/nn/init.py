@@ -1,0 +1,156 @@
+"""Initial values of parameters: functions that fill a tensor in place, as in `torch.nn.init`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jitgrad.ir.errors import ArgumentError, operand_lines
+from jitgrad.ir.ops.comparison import Gt, Lt
+from jitgrad.ir.ops.logical import LogicalOr
+from jitgrad.ir.ops.select import Where
+
+from ..aliasing import copy, write
+from ..autograd.grad_mode import no_grad
+from ..dispatch import apply
+from ..errors import located
+from ..functions.pointwise import filled, pointwise
+from ..random import Generator
+from ..tensor import Tensor, to_array
+
+_LINEAR = (
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "sigmoid",
+)
+
+
+def calculate_gain(nonlinearity: str, param: Any = None) -> float:
+    """The factor by which to widen weights in front of a nonlinearity.
+
+    >>> calculate_gain("tanh")
+    1.6666666666666667
+    """
+    if nonlinearity in _LINEAR:
+        return 1.0
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+            raise located(ArgumentError(f"negative_slope {param} not a valid number"))
+        return math.sqrt(2.0 / (1 + slope**2))
+    gains = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+    if nonlinearity not in gains:
+        raise located(ArgumentError(f"Unsupported nonlinearity {nonlinearity}"))
+    return gains[nonlinearity]
+
+
+def _fans(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs an output has, and how many outputs an input has."""
+    if tensor.ndim < 2:
+        raise located(
+            ArgumentError(
+                "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+                f"{operand_lines([tensor.type_])}"
+            )
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+_calculate_fan_in_and_fan_out = _fans  # the name scripts use with PyTorch
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Numbers drawn evenly from [a, b)."""
+    with no_grad():
+        return tensor.uniform_(a, b, generator=generator)  # type: ignore[attr-defined, no-any-return]
+
+
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Numbers drawn from the normal distribution."""
+    with no_grad():
+        return tensor.normal_(mean, std, generator=generator)  # type: ignore[attr-defined, no-any-return]
+
+
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Numbers drawn from the normal distribution, those not between a and b drawn again."""
+    low, high = ((bound - mean) / (std * math.sqrt(2.0)) for bound in (a, b))
+    if math.erf(high) - math.erf(low) < 1e-3:
+        raise located(
+            ArgumentError(f"trunc_normal_: almost nothing of N({mean}, {std}) is between {a} and {b}")
+        )
+    with no_grad():
+        normal_(tensor, mean, std, generator)
+        while True:
+            outside = pointwise(LogicalOr(), pointwise(Lt(), tensor, a), pointwise(Gt(), tensor, b))
+            if not to_array(outside).any():
+                return tensor
+            again = normal_(copy(tensor), mean, std, generator)
+            write(tensor, apply(Where(), outside, again, tensor), "trunc_normal_")
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """One number everywhere."""
+    with no_grad():
+        return write(tensor, filled(tuple(tensor.shape), tensor.dtype, val), "constant_")
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Evenly up to `gain √(6 / (fan_in + fan_out))` (Glorot and Bengio 2010)."""
+    fan_in, fan_out = _fans(tensor)
+    bound = gain * math.sqrt(6.0 / (fan_in + fan_out))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal with deviation `gain √(2 / (fan_in + fan_out))` (Glorot and Bengio 2010)."""
+    fan_in, fan_out = _fans(tensor)
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
+
+
+def _kaiming_deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise located(ArgumentError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']"))
+    fan = _fans(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Evenly up to `gain √(3 / fan)` (He et al. 2015, arXiv:1502.01852); `a` is a leaky ReLU's slope."""
+    if 0 in tensor.shape:
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_deviation(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal with deviation `gain / √fan` (He et al. 2015, arXiv:1502.01852); `a` is a leaky ReLU's slope."""
+    if 0 in tensor.shape:
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)

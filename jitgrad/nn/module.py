@@ -1,0 +1,318 @@
+"""`Module`: the base of all layers and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.types import Device
+
+from ..autograd.grad_mode import no_grad
+from ..autograd.hooks import RemovableHandle
+from ..compiler import compile as compile_function
+from ..device import as_device
+from ..epoch import COUNTER_FIELDS, HookTable
+from ..mode import local
+from ..tensor import Tensor
+from .state import ModuleState
+from .tree import REGISTRIES
+
+_NOT_COPIED = COUNTER_FIELDS | {"_compiled_call"}
+
+
+class _Hook(NamedTuple):
+    """A forward hook: whether it takes keyword arguments, and whether it is called after an error too."""
+
+    function: Callable[..., Any]
+    with_kwargs: bool
+    always_call: bool = False
+
+
+class Module(ModuleState):
+    """Base class of neural network modules: parameters, buffers and other modules, and a `forward` method.
+
+    >>> import jitgrad as jg
+    >>> class Net(jg.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.fc = jg.nn.Linear(2, 1)
+    ...     def forward(self, x):
+    ...         return self.fc(x).relu()
+    >>> net = Net()
+    >>> net(jg.zeros(4, 2)).shape
+    jitgrad.Size([4, 1])
+    >>> [name for name, _ in net.named_parameters()]
+    ['fc.weight', 'fc.bias']
+    """
+
+    _forward_pre_hooks: HookTable
+    _forward_hooks: HookTable
+    _compiled_call: Any = None
+
+    def __init__(self) -> None:
+        state = self.__dict__
+        self._start_counting()
+        state["training"] = True
+        for name, registry in REGISTRIES.items():
+            state[name] = registry(self)
+        state["_non_persistent_buffers_set"] = set()
+
+    # calling ----------------------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass defines it. Call the module itself, which runs the hooks too."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if local.mode.tracer is None:
+            compiled = self._compiled_call
+            if compiled is not None:
+                return compiled(*args, **kwargs)
+        return self._run(*args, **kwargs)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        tracer = local.mode.tracer
+        state = self.__dict__
+        run = self._with_hooks if state["_forward_hooks"] or state["_forward_pre_hooks"] else self.forward
+        if tracer is None:
+            return run(*args, **kwargs)
+        tracer.touch(self)
+        with tracer.module(state.get("_scope", type(self).__name__)):
+            return run(*args, **kwargs)
+
+    def _with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+        called: set[int] = set()
+        try:
+            args, kwargs = self._before_forward(args, kwargs)
+            result = self.forward(*args, **kwargs)
+            for key, hook in list(self._forward_hooks.items()):
+                called.add(key)
+                given = (args, kwargs, result) if hook.with_kwargs else (args, result)
+                replaced = hook.function(self, *given)
+                if replaced is not None:
+                    result = replaced
+        except Exception:
+            for key, hook in list(self._forward_hooks.items()):
+                if hook.always_call and key not in called:
+                    hook.function(self, *((args, kwargs, None) if hook.with_kwargs else (args, None)))
+            raise
+        return result
+
+    def _before_forward(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        for hook in list(self._forward_pre_hooks.values()):
+            replaced = hook.function(self, args, kwargs) if hook.with_kwargs else hook.function(self, args)
+            if replaced is None:
+                continue
+            if not hook.with_kwargs:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+            elif isinstance(replaced, tuple) and len(replaced) == 2:
+                args, kwargs = replaced
+            else:
+                raise RuntimeError(
+                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
+                )
+        return args, kwargs
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
+        key = self._forward_pre_hooks.add(_Hook(hook, with_kwargs), prepend)
+        return RemovableHandle(self._forward_pre_hooks, key)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:  # fmt: skip
+        """Call `hook(module, args, output)` after `forward`; what it returns replaces the output.
+
+        >>> import jitgrad as jg
+        >>> layer = jg.nn.Identity()
+        >>> handle = layer.register_forward_hook(lambda module, args, output: output + 1)
+        >>> layer(jg.zeros(2))
+        tensor([1., 1.])
+        """
+        key = self._forward_hooks.add(_Hook(hook, with_kwargs, always_call), prepend)
+        return RemovableHandle(self._forward_hooks, key)
+
+    # compiling --------------------------------------------------------------------------------------------
+
+    def compile(self, **options: Any) -> None:
+        """`jitgrad.compile` this module, in place."""
+        compile_function(self, **options)
+
+    def _compile_call(self, make: Callable[[Callable[..., Any]], Any]) -> Module:
+        """For `jitgrad.compile`: calls go through `make(call)` from now on, except inside another trace."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._run(*args, **kwargs)
+
+        call.__name__ = call.__qualname__ = type(self).__qualname__
+        self.__dict__["_compiled_call"] = make(call)
+        return self
+
+    # modes ------------------------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Any:
+        """Set this module and all inside it to training mode (or not), which dropout and batch norm heed."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Any:
+        """The same as `train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Switch recording for gradients on or off for all parameters."""
+        for module in self.modules():
+            for p in module._parameters.values():
+                if p is not None and p.requires_grad != requires_grad:
+                    p.requires_grad_(requires_grad)
+                    module._count_change()
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Remove all parameters' gradients, or set them to zero."""
+        for p in self.parameters():
+            if p.grad is None:
+                continue
+            if set_to_none:
+                p.grad = None
+            else:
+                with no_grad():
+                    p.grad.mul_(0)  # type: ignore[attr-defined]
+
+    # changing all -----------------------------------------------------------------------------------------
+
+    def apply(self, fn: Callable[[Any], Any]) -> Any:
+        """Call `fn` on all modules inside, then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """Replace the data of parameters, gradients and buffers by what `fn` makes of it."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for p in self._parameters.values():
+            if p is not None:
+                _replace(p, fn)
+                if p.grad is not None:
+                    grad = p.grad
+                    p.grad = None
+                    _replace(grad, fn)
+                    p.grad = grad
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        self._count_change()
+        return self
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+           memory_format: Any = None) -> Any:  # fmt: skip
+        """Convert floating-point parameters and buffers, in place, to a dtype, device, or those of a tensor."""
+        for arg in args:
+            if isinstance(arg, DType):
+                dtype = arg
+            elif isinstance(arg, Tensor):
+                dtype, device = arg.dtype, arg.device
+            elif isinstance(arg, (str, Device)):
+                device = arg
+            elif arg is not None and not isinstance(arg, bool):
+                raise TypeError(f"to() received an invalid argument of type {type(arg).__name__}")
+        as_device(device)
+        if dtype is None:
+            return self
+        if not dtype.is_differentiable:
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        return self._apply(lambda t: t.to(dtype) if t.dtype.is_differentiable else t)  # type: ignore[attr-defined]
+
+    def type(self, dst_type: Any) -> Any:
+        """Convert all parameters and buffers to a dtype."""
+        return self._apply(lambda t: t.type(dst_type))  # type: ignore[attr-defined]
+
+    def _floats_to(self, dtype: DType) -> Any:
+        return self._apply(lambda t: t.to(dtype) if t.dtype.is_floating_point else t)  # type: ignore[attr-defined]
+
+    def float(self) -> Any:
+        """Convert floating-point parameters and buffers to float32."""
+        return self._floats_to(dtypes.float32)
+
+    def double(self) -> Any:
+        """Convert floating-point parameters and buffers to float64."""
+        return self._floats_to(dtypes.float64)
+
+    def half(self) -> Any:
+        """Convert floating-point parameters and buffers to float16."""
+        return self._floats_to(dtypes.float16)
+
+    def bfloat16(self) -> Any:
+        """Convert floating-point parameters and buffers to bfloat16."""
+        return self._floats_to(dtypes.bfloat16)
+
+    def cpu(self) -> Any:
+        """Itself: everything is on the CPU."""
+        return self
+
+    def cuda(self, device: Any = None) -> Any:
+        """An error: there is no CUDA device."""
+        as_device("cuda" if device is None or isinstance(device, int) else device)
+        return self
+
+    def share_memory(self) -> Any:
+        """Itself; threads share memory as it is."""
+        return self
+
+    # printing and copying ---------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What a module's `repr` says between its brackets."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_indented(repr(module))}" for name, module in self._modules.items()]
+        if len(lines) == 1 and not children:
+            return f"{self._get_name()}({lines[0]})"
+        if not lines and not children:
+            return f"{self._get_name()}()"
+        body = "\n  ".join([*lines, *children])
+        return f"{self._get_name()}(\n  {body}\n)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in _NOT_COPIED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        own = self.__dict__
+        own.update(state)
+        self._start_counting()
+        for name, registry in REGISTRIES.items():
+            own[name] = registry(self, own.get(name, ()))
+        self._modules.link()
+
+
+def _replace(t: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
+    with no_grad():
+        before = t.detach()  # type: ignore[attr-defined]
+        after = fn(before)
+    if after is not before:
+        t.data = after
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")

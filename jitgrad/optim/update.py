@@ -1,0 +1,47 @@
+"""Small steps that optimizers' update rules are written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..aliasing import write
+from ..autograd.grad_mode import enable_grad
+from ..functions.pointwise import convert
+from ..mode import local
+from ..tensor import Tensor, to_array
+
+
+def loss_of(closure: Callable[[], Any] | None) -> Any:
+    """What the closure returns, computed with gradients on; None without one."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()
+
+
+def with_gradients(group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The group's parameters that have a gradient, each with it (its negative to `maximize`)."""
+    maximize = group["maximize"]
+    for p in group["params"]:
+        grad = p.grad
+        if grad is not None:
+            yield p, (-grad if maximize else grad)
+
+
+def scalar(x: Any, like: Tensor) -> Any:
+    """A number as it is; a 0-d tensor in the dtype of `like`."""
+    return convert(x, like.dtype) if isinstance(x, Tensor) else x
+
+
+def assign(t: Tensor, value: Any) -> None:
+    """`t` gets new contents."""
+    write(t, convert(value, t.dtype), "step")
+
+
+def advance(step: Tensor) -> Any:
+    """Count a step; how many there are, as a float or while tracing as a 0-d float64 tensor."""
+    assign(step, step + 1)  # type: ignore[operator]
+    if local.mode.tracer is None:
+        return float(to_array(step))
+    return step.double()  # type: ignore[attr-defined]

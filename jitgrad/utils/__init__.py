@@ -1,0 +1,5 @@
+"""Tools around training: `jitgrad.utils.data`."""
+
+from . import data
+
+__all__ = ["data"]
