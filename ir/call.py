@@ -47,37 +47,36 @@ class Call(Op):
     ) -> Sequence[Value | None]:
         """The gradient of the graph; its outputs serve as residuals, what else is needed is computed again."""
         graph = self.graph
-        known: dict[Value, Value] = dict(zip(graph.inputs, operands, strict=True))
-        known.update(zip(graph.outputs, results, strict=True))
         inner = Builder()
         flow: dict[Value, Value] = {}
         for v, g in zip(graph.outputs, cotangents, strict=True):
             if g is not None:
                 flow[v] = g if v not in flow else inner(Add(), flow[v], g)
         wrt = [v for v, need in zip(graph.inputs, needs, strict=True) if need]
-        grads = pullback(inner, graph.nodes, wrt, flow)
-        env: dict[Value, Value] = {**known, **{g: g for g in cotangents if g is not None}}
-
-        def bind(value: Value) -> None:
-            if value in env or value.node is None:
-                return
-            for operand in value.node.operands:
-                bind(operand)
-            b.copy(value.node, env)
-
-        made = {r for node in inner.nodes for r in node.results}
+        grads = iter(pullback(inner, graph.nodes, wrt, flow))
+        known = {**dict(zip(graph.inputs, operands, strict=True)), **dict(zip(graph.outputs, results, strict=True))}
+        known.update({g: g for g in cotangents if g is not None})
+        binder = _Binder(b, known, {r for node in inner.nodes for r in node.results})
         for node in inner.nodes:
             for operand in node.operands:
-                if operand not in made:
-                    bind(operand)
-            b.copy(node, env)
-        for g in grads:
-            if g is not None and g not in made:
-                bind(g)
-        given = iter(grads)
-        out: list[Any] = []
-        for need in needs:
-            g = next(given) if need else None
-            out.append(None if g is None else env.get(g, g))
-        return out
+                binder.bind(operand)
+            b.copy(node, known)
+        found = [next(grads) if need else None for need in needs]
+        return [None if g is None else binder.bind(g) for g in found]
 
+
+class _Binder:
+    """Makes values of the graph available in a builder: known ones as they are, others computed again."""
+
+    def __init__(self, b: Builder, known: dict[Value, Value], inner: set[Value]) -> None:
+        self.b = b
+        self.known = known
+        self.inner = inner
+
+    def bind(self, value: Value) -> Value:
+        """`value` in the builder."""
+        if value not in self.known and value not in self.inner and value.node is not None:
+            for operand in value.node.operands:
+                self.bind(operand)
+            self.b.copy(value.node, self.known)
+        return self.known.get(value, value)
