@@ -45,7 +45,8 @@ def lgamma(x: Expr) -> Expr:
     negative = x < 0.0
     positive = _positive(where(negative, a + 1.0, a))
     wave = scalar.absolute(sin(math.pi * (a - scalar.apply(Fn.ROUND, a))))
-    reflected = (math.log(math.pi) - log(wave)) - positive
+    tiny = a < 1e-20  # there sin(pi a) = pi a, but for denormals
+    reflected = (where(tiny, 0.0, scalar.lift(math.log(math.pi), x.dtype)) - log(where(tiny, a, wave))) - positive
     result = where(negative, where(scalar.floor(a).eq(a), math.inf, reflected), positive)
     return where(a.eq(math.inf), math.inf, where(scalar.is_nan(x), x, result))
 
