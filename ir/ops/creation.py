@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes, scalar
 from ..builder import Builder
 from ..dtypes import DType
-from ..errors import ArgumentError, DTypeError, ParseError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..graph import Value
 from ..op import Array, IndexMap, Load, Op, op
 from ..scalar import Expr
@@ -114,14 +114,8 @@ class Iota(IndexMap):
 class Literal:
     """An array as an op's attribute: read-only, compared and hashed by content (dtype, shape, bytes).
 
-    Prints as its type and bytes; `Literal.parse` reads that back.
-
-        >>> import numpy as np
-        >>> a = Literal(np.array([1, 2], np.int8))
-        >>> print(a)
-        i8[2]:0102
-        >>> Literal.parse("i8[2]:0102") == a
-        True
+    >>> Literal(np.array([1, 2], np.int8)) == Literal(np.array([1, 2], np.int8))
+    True
     """
 
     __slots__ = ("_key", "array")
@@ -142,25 +136,11 @@ class Literal:
     def __hash__(self) -> int:
         return hash(self._key)
 
-    def __str__(self) -> str:
-        return f"{self.type}:{self._key[2].hex()}"
-
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return f"Literal({self.type})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Literal, (self.array,)
-
-    @staticmethod
-    def parse(text: str) -> Literal:
-        """The literal that prints as `text`."""
-        try:
-            head, _, data = text.partition(":")
-            short, _, inner = head.partition("[")
-            shape = tuple(int(n) for n in inner.rstrip("]").split(",") if n)
-            array = np.frombuffer(bytes.fromhex(data), dtypes.by_short(short).np).reshape(shape)
-        except (KeyError, ValueError) as error:
-            raise ParseError(f"not an array literal: {text[:40]!r} ({error})") from error
-        return Literal(array)
 
 
 @op

@@ -29,6 +29,7 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW = 0xFFFFFFFF
+_BLOCK = 8192  # counters at a time, so that ten rounds of words stay in cache
 _UNIFORM_BITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
 
 
@@ -104,11 +105,14 @@ class RandomOp(IndexMap):
     def reference(self, *operands: Array) -> Array:
         """The words of each element's counter, made into its value."""
         seed, offset = (np.asarray(x, np.int64).astype(np.uint64) for x in operands)
-        counter: Array = offset + np.arange(self.draws, dtype=np.uint64)
-        low, half = np.uint64(_LOW), np.uint64(32)
-        zero = np.uint64(0)
-        words = philox((counter & low, counter >> half, zero, zero), (seed & low, seed >> half))
-        return np.asarray(self.from_words(*words)).astype(self.dtype.np).reshape(self.shape)
+        low, half, zero = np.uint64(_LOW), np.uint64(32), np.uint64(0)
+        out = np.empty(self.draws, self.dtype.np)
+        for start in range(0, self.draws, _BLOCK):
+            stop = min(start + _BLOCK, self.draws)
+            counter: Array = offset + np.arange(start, stop, dtype=np.uint64)
+            words = philox((counter & low, counter >> half, zero, zero), (seed & low, seed >> half))
+            out[start:stop] = np.asarray(self.from_words(*words)).astype(self.dtype.np)
+        return out.reshape(self.shape)
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The same as an expression."""

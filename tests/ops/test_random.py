@@ -38,6 +38,7 @@ def test_an_element_depends_on_its_counter_alone(make):
     whole = draw(make((6, 4))).ravel()
     np.testing.assert_array_equal(draw(make((24,))), whole)
     np.testing.assert_array_equal(draw(make((10,)), offset=11 + 8), whole[8:18])
+    np.testing.assert_array_equal(draw(make((9000,)))[8000:], draw(make((1000,)), offset=11 + 8000))
     assert make((6, 4)).draws == 24 and make(()).draws == 1 and make((0, 3)).draws == 0
     assert not np.array_equal(draw(make((24,)), seed=4), whole)
 
