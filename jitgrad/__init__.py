@@ -77,7 +77,8 @@ globals().update(FUNCTIONS)
 
 __version__ = "0.1.0"
 __all__ = [
-    "Generator", "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool", "cdouble", "cfloat",
+    "Generator",
+    "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool", "cdouble", "cfloat",
     "compile", "complex64", "complex128", "config", "conversions", "creation", "device", "double", "dtype",
     "enable_grad", "float", "float16", "float32", "float64", "formatting", "half", "indexing", "inference_mode", "int",
     "int8", "int16", "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "linalg", "long", "memory",

@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, OperationError, ShapeError
+from jitgrad.ir.errors import ArgumentTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.arithmetic import Add, Mul, Sub
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.comparison import Eq, Lt
@@ -29,8 +29,9 @@ from .functions.dims import sizes
 from .functions.pointwise import convert, filled, pointwise
 from .functions.registry import public, write_out
 from .mode import local
-from .promotion import Number, default_complex, number_dtype
-from .tensor import Tensor, to_array, wrap
+from .promotion import Number, number_dtype
+from .sequences import array_of_sequence, known_dtype
+from .tensor import Tensor, wrap
 
 _PYTHON_DTYPES = {
     float: dtypes.float64,
@@ -85,19 +86,11 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     """A fresh array of the dtype that `data` calls for, or of `dtype`."""
     if isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array_interface__"):
         array = np.asarray(data)
-        have = _known_dtype(array.dtype)
+        have = known_dtype(array.dtype)
         want = check_dtype(dtype, have)
         return np.array(_cast(array, want), copy=True, order="C")
-    array, found = _from_sequence(data)
+    array, found = array_of_sequence(data)
     return np.array(_cast(array, check_dtype(dtype, found)), copy=True, order="C")
-
-
-def _known_dtype(dtype: np.dtype[Any]) -> DType:
-    found = dtypes.FROM_NUMPY.get(dtype.newbyteorder("="))
-    if found is None:
-        names = ", ".join(d.name for d in dtypes.ALL)
-        raise located(ArgumentTypeError(f"can't convert an array of type {dtype}. The supported types are: {names}."))
-    return found
 
 
 def _cast(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
@@ -105,74 +98,6 @@ def _cast(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
         array = array.real
     with np.errstate(all="ignore"):
         return array.astype(dtype.np, copy=False)
-
-
-def _from_sequence(data: Any) -> tuple[np.ndarray[Any, Any], DType]:
-    """Python numbers, or nested sequences of numbers, 0-d tensors and arrays."""
-    plain = _without_tensors(data)
-    _check_rectangular(plain, 0)
-    try:
-        array = np.array(plain)
-    except (ValueError, OverflowError, TypeError) as error:
-        raise located(ArgumentError(f"tensor: {error}")) from None
-    kind = array.dtype.kind
-    if array.size == 0 and kind == "f":
-        return array, local.mode.default_dtype
-    if kind in "uO" and _holds_python_integers(plain):
-        raise located(ArgumentError("tensor: Overflow when unpacking long long"))
-    if kind not in "biufcV":
-        raise located(
-            ArgumentTypeError(f"tensor: invalid data type '{type(_first(plain)).__name__}'; numbers are needed")
-        )
-    first = _first(plain)
-    if (isinstance(first, np.generic | np.ndarray) and kind != "V") or kind == "V":
-        return array, _known_dtype(array.dtype)
-    by_kind = {"b": dtypes.bool_, "i": dtypes.int64, "f": local.mode.default_dtype, "c": default_complex()}
-    return array, by_kind.get(kind) or _known_dtype(array.dtype)
-
-
-def _without_tensors(data: Any) -> Any:
-    """`data` with tensors replaced by their values as arrays."""
-    if isinstance(data, Tensor):
-        if data.ndim and data.numel() != 1:
-            raise located(ArgumentError("only one element tensors can be converted to Python scalars"))
-        return to_array(data).reshape(())[()]
-    if isinstance(data, (list, tuple)):
-        return [_without_tensors(x) for x in data] if _has_tensors(data) else data
-    if isinstance(data, (str, bytes)) or data is None or not hasattr(data, "__len__"):
-        return data
-    return [_without_tensors(x) for x in data]
-
-
-def _has_tensors(data: Sequence[Any]) -> bool:
-    return any(
-        isinstance(x, Tensor)
-        or (x.__class__ not in (int, float, bool) and hasattr(x, "__len__") and not isinstance(x, np.ndarray))
-        for x in data
-    )
-
-
-def _check_rectangular(data: Any, depth: int) -> None:
-    """Raise PyTorch's error for sequences of different lengths."""
-    if not isinstance(data, (list, tuple)) or not data or not isinstance(data[0], (list, tuple)):
-        return
-    want = len(data[0])
-    for row in data:
-        have = len(row) if isinstance(row, (list, tuple)) else 0
-        if have != want:
-            raise located(ArgumentError(f"expected sequence of length {want} at dim {depth + 1} (got {have})"))
-    for row in data:
-        _check_rectangular(row, depth + 1)
-
-
-def _first(data: Any) -> Any:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return data
-
-
-def _holds_python_integers(data: Any) -> bool:
-    return isinstance(_first(data), int)
 
 
 @public(method=False)
@@ -209,7 +134,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise located(ArgumentTypeError(f"expected np.ndarray (got {type(ndarray).__name__})"))
-    _known_dtype(ndarray.dtype)
+    known_dtype(ndarray.dtype)
     tracer = local.mode.tracer
     return wrap(ndarray) if tracer is None else constant(ndarray)
 
@@ -349,7 +274,7 @@ def _ramp(count: int, start: Number, step: Number, dtype: DType) -> Tensor:
 
 @public(method=False)
 def arange(
-    start: Number, end: Number | None = None, step: Number = 1, *, dtype: DType | None = None,
+    start: Number | None = None, end: Number | None = None, step: Number = 1, *, dtype: DType | None = None,
     device: Any = None, requires_grad: bool = False, layout: Any = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The numbers from `start` (0 if only one bound is given) up to `end`, which is left out, by `step`.
@@ -362,8 +287,8 @@ def arange(
     """
     as_device(device)
     if end is None:
-        start, end = 0, start
-    bounds = [x.item() if isinstance(x, (Tensor, np.generic)) else x for x in (start, end, step)]
+        start, end = None, start
+    bounds = [x.item() if isinstance(x, (Tensor, np.generic)) else x for x in (start or 0, end or 0, step)]
     first, last, by = bounds
     if by == 0:
         raise located(OperationError("arange: step must be nonzero"))

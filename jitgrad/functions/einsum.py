@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, ShapeError
+from jitgrad.ir.errors import ArgumentTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Permute, Reshape
@@ -57,7 +57,7 @@ def _parse(equation: str, tensors: Sequence[Tensor]) -> tuple[list[Labels], Labe
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(tensors):
-        raise located(ArgumentError(f"einsum: {equation!r} names {len(parts)} operands, but {len(tensors)} were given"))
+        raise located(OperationError(f"einsum: {equation!r} names {len(parts)} operands, not {len(tensors)}"))
     inputs = [_labels(equation, part, t) for part, t in zip(parts, tensors, strict=True)]
     hidden = max((sum(x.isdigit() for x in labels) for labels in inputs), default=0)
     ellipsis = tuple(str(i) for i in reversed(range(hidden)))
@@ -71,7 +71,7 @@ def _parse(equation: str, tensors: Sequence[Tensor]) -> tuple[list[Labels], Labe
     for x in output:
         if x not in known or output.count(x) > 1:
             raise located(
-                ArgumentError(f"einsum: in {equation!r} the result's {x!r} is not an operand's letter, or repeated")
+                OperationError(f"einsum: in {equation!r} the result's {x!r} is not an operand's letter, or repeated")
             )
     return inputs, output
 
@@ -80,7 +80,7 @@ def _labels(equation: str, part: str, t: Tensor) -> Labels:
     head, dots, tail = part.partition("...")
     named = head + tail
     if not all(x.isalpha() for x in named):
-        raise located(ArgumentError(f"einsum: {part!r} in {equation!r} has characters that are not letters"))
+        raise located(OperationError(f"einsum: {part!r} in {equation!r} has characters that are not letters"))
     hidden = t.ndim - len(named)
     if hidden < 0 or (hidden and not dots):
         raise located(

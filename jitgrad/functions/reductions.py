@@ -95,9 +95,11 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     return apply(reduction(Prod, axes, keepdim), x)
 
 
-def _check_lengths(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
+def _check_lengths(name: str, x: Tensor, axes: tuple[int, ...], dim: Dims = 0) -> None:
     """Extremes of no elements are an error of the dimension, as in PyTorch."""
-    if x.numel() == 0:
+    if x.numel() == 0:  # type: ignore[attr-defined]
+        if dim is None or dim == ():
+            raise located(OperationError(f"{name}(): Expected reduction dim to be specified for {x.type_}."))
         for a in axes:
             if x.shape[a] == 0:
                 raise located(DimError(f"{name}(): Expected reduction dim {a} to have non-zero size, for {x.type_}."))
@@ -114,7 +116,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """
     x = check_tensor(input, "amax")
     axes = reduced_axes(dim, x.ndim)
-    _check_lengths("amax", x, axes)
+    _check_lengths("amax", x, axes, dim)
     return apply(reduction(Amax, axes, keepdim), x)
 
 
@@ -129,7 +131,7 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """
     x = check_tensor(input, "amin")
     axes = reduced_axes(dim, x.ndim)
-    _check_lengths("amin", x, axes)
+    _check_lengths("amin", x, axes, dim)
     return apply(reduction(Amin, axes, keepdim), x)
 
 

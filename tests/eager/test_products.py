@@ -27,7 +27,6 @@ s @ m
 v @ m
 m @ n
 n @ n.transpose(1, 2)
-mask @ mask.T
 m.matmul(m)
 L.matmul(m, v[:3])
 L.matmul(m, 2)
