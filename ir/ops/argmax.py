@@ -77,7 +77,7 @@ class ArgMax(_ArgExtreme):
     def reference(self, *operands: Array) -> Array:
         """`numpy.argmax`."""
         (x,) = operands
-        found = np.argmax(self._rows(x), axis=-1)
+        found = np.argmax(self._rows(x), axis=-1) if x.size else ()
         return np.asarray(found, np.int64).reshape(self.reduced_shape(x.shape))
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:
@@ -99,7 +99,7 @@ class ArgMin(_ArgExtreme):
     def reference(self, *operands: Array) -> Array:
         """`numpy.argmin`."""
         (x,) = operands
-        found = np.argmin(self._rows(x), axis=-1)
+        found = np.argmin(self._rows(x), axis=-1) if x.size else ()
         return np.asarray(found, np.int64).reshape(self.reduced_shape(x.shape))
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:

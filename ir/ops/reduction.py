@@ -88,8 +88,11 @@ class Amax(_Extreme):
     name = "amax"
 
     def reference(self, *operands: Array) -> Array:
-        """`numpy.max`."""
-        return np.asarray(np.max(operands[0], axis=self.axes, keepdims=self.keepdim))
+        """`numpy.max`, which refuses an axis of length 0 even where there is no result."""
+        (x,) = operands
+        if not x.size:
+            return np.empty(self.reduced_shape(x.shape), x.dtype)
+        return np.asarray(np.max(x, axis=self.axes, keepdims=self.keepdim))
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:
         """The lowest value."""
@@ -114,8 +117,11 @@ class Amin(_Extreme):
     name = "amin"
 
     def reference(self, *operands: Array) -> Array:
-        """`numpy.min`."""
-        return np.asarray(np.min(operands[0], axis=self.axes, keepdims=self.keepdim))
+        """`numpy.min`, which refuses an axis of length 0 even where there is no result."""
+        (x,) = operands
+        if not x.size:
+            return np.empty(self.reduced_shape(x.shape), x.dtype)
+        return np.asarray(np.min(x, axis=self.axes, keepdims=self.keepdim))
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:
         """The highest value."""
