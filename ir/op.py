@@ -63,23 +63,43 @@ def _exact(value: Any) -> Hashable:
     return (type(value), value)
 
 
+_PLAIN = frozenset((int, bool, str, DType, type(None)))
+_MAX_RECENT = 2000
+
+
+def _is_plain(args: tuple[Any, ...]) -> bool:
+    """Whether equal arguments of equal types mean the same: not for floats, where 0.0 equals -0.0."""
+    for a in args:
+        if a.__class__ is tuple:
+            for x in a:
+                if x.__class__ is not int:
+                    return False
+        elif a.__class__ not in _PLAIN:
+            return False
+    return True
+
+
 class _OpMeta(type):
     """Interns instances by the content of their fields."""
 
     _instances: WeakValueDictionary[Hashable, Any]
-    _default: Any
+    _recent: dict[Hashable, Any]  # by arguments as given, because interning by content takes microseconds
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
         cls._instances = WeakValueDictionary()
-        cls._default = None
+        cls._recent = {}
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if args or kwargs:
+        if kwargs or not _is_plain(args):
             return cls._interned(*args, **kwargs)
-        if cls._default is None:
-            cls._default = cls._interned()
-        return cls._default
+        key = (args, tuple(map(type, args)))
+        found = cls._recent.get(key)
+        if found is None:
+            if len(cls._recent) >= _MAX_RECENT:
+                cls._recent.clear()
+            found = cls._recent[key] = cls._interned(*args)
+        return found
 
     def _interned(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__call__(*args, **kwargs)
