@@ -17,16 +17,20 @@ from ..op import Array, Cotangents, Op, Values, op
 from ..scalar import Number
 from ..types import Shape, TensorType
 from .argmax import ArgMax
-from .broadcast import Sum, accumulator_dtype
-from .comparison import Eq
+from .arithmetic import Add, Maximum
+from .broadcast import Sum, accumulator_dtype, expand_reduced
+from .comparison import Eq, IsNan
 from .creation import Constant, Full, Iota, Literal
 from .formula import Term
+from .logical import LogicalOr
 from .reduction import Amax, lowest
 from .shape import Reshape
 from .slicing import Pad, Slice
 from .windows import Fold, Windows
 
 __all__ = ["AvgPool", "MaxPool"]
+
+_MAX_UNROLLED = 32  # windows up to this size are reduced place by place, which vectorises along the last axis
 
 
 class _Pool(Op):
@@ -102,24 +106,46 @@ class _Pool(Op):
         axes = tuple(range(ndim - len(self.kernel), ndim))
         return Windows(axes, self.kernel, self.stride, self.dilations)
 
-    def padded_windows(self, b: Builder, x: Value, fill: Number) -> Value:
-        """The windows of the operand, padded with `fill` if need be."""
+    def padded(self, b: Builder, x: Value, fill: Number) -> Value:
+        """The operand, padded with `fill` if need be."""
         low, high = self.widths(x.shape)
         if any(low) or any(high):
             x = b(Pad(low, high), x, b(Full((), x.type.dtype, fill, x.type.device)))
-        return b(self.windows(x.ndim), x)
+        return x
+
+    def place_views(self, padded: Shape) -> list[Slice]:
+        """For each place in the window, the view of the padded operand that shows it in all windows."""
+        front = len(padded) - len(self.kernel)
+        counts = self.windows(len(padded)).shape_of(padded)[: len(padded)]
+        steps = (*(1,) * front, *self.stride)
+        return [
+            Slice((*(0,) * front, *(i * d for i, d in zip(place, self.dilations, strict=True))), counts, steps)
+            for place in np.ndindex(*self.kernel)
+        ]
 
     def places(self, x: Array, fill: Number) -> list[Array]:
         """For each place in the window, that element of all windows."""
         low, high = self.widths(x.shape)
         if any(low) or any(high):
             x = Pad(low, high).reference(x, x.dtype.type(fill))
-        windows = self.windows(x.ndim).reference(x)
-        return [windows[(..., *place)] for place in np.ndindex(*self.kernel)]
+        return [view.reference(x) for view in self.place_views(x.shape)]
 
-    def window_axes(self, windows: Value) -> tuple[int, ...]:
-        """The windows' own axes."""
-        return tuple(range(windows.ndim - len(self.kernel), windows.ndim))
+    def reduced(self, b: Builder, x: Value, fold: Op, reduction: type[Amax | Sum]) -> Value:
+        """The padded operand's windows reduced: place by place if they are small, else as a reduction."""
+        if math.prod(self.kernel) <= _MAX_UNROLLED:
+            return functools.reduce(lambda y, z: b(fold, y, z), [b(v, x) for v in self.place_views(x.shape)])
+        windows = b(self.windows(x.ndim), x)
+        return b(reduction(tuple(range(x.ndim, windows.ndim)), False), windows)
+
+    def unpooled(self, b: Builder, windows: Term, shape: Shape) -> Value:
+        """The transpose of the padded operand's windows, for an operand of `shape`."""
+        low, high = self.widths(shape)
+        view = self.windows(len(shape))
+        lengths = tuple(low[a] + shape[a] + high[a] for a in view.axes)
+        folded = windows.apply(Fold(lengths, view.axes, view.sizes, view.steps, view.dilations))
+        if any(low) or any(high):
+            folded = folded.apply(Slice(low, shape, (1,) * len(shape)))
+        return folded.value
 
 
 @op
@@ -159,8 +185,8 @@ class MaxPool(_Pool):
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
         """The maximum over windows of the padded operand."""
-        windows = self.padded_windows(b, operands[0], lowest(operands[0].type.dtype))
-        return (b(Amax(self.window_axes(windows), False), windows),)
+        x = self.padded(b, operands[0], lowest(operands[0].type.dtype))
+        return (self.reduced(b, x, Maximum(), Amax),)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -169,19 +195,30 @@ class MaxPool(_Pool):
         (g,) = cotangents
         assert g is not None
         (x,) = operands
-        windows = self.padded_windows(b, x, lowest(x.type.dtype))
-        found = Term(b, b(ArgMax(self.window_axes(windows), False), windows))
+        padded = self.padded(b, x, lowest(x.type.dtype))
+        found = self._found_unrolled(b, padded)
+        if found is None:
+            windows = b(self.windows(x.ndim), padded)
+            found = Term(b, b(ArgMax(tuple(range(x.ndim, windows.ndim)), False), windows))
         flat = (*g.shape, math.prod(self.kernel))
-        place = Term(b, b(Iota(flat, g.ndim, dtypes.int64, g.type.device)))
+        place = Term(b, b(Iota(flat, g.ndim, found.value.type.dtype, g.type.device)))
         is_largest = place.apply(Eq(), found.expand_axis(g.ndim, flat))
-        spread = is_largest.choose(Term(b, g).expand_axis(g.ndim, flat), 0).apply(Reshape(windows.shape))
-        low, high = self.widths(x.shape)
-        axes = self.windows(x.ndim).axes
-        lengths = tuple(low[a] + x.shape[a] + high[a] for a in axes)
-        folded = spread.apply(Fold(lengths, axes, self.kernel, self.stride, self.dilations))
-        if any(low) or any(high):
-            folded = folded.apply(Slice(low, x.shape, (1,) * x.ndim))
-        return (folded.value,)
+        spread = is_largest.choose(Term(b, g).expand_axis(g.ndim, flat), 0)
+        return (self.unpooled(b, spread.apply(Reshape((*g.shape, *self.kernel))), x.shape),)
+
+    def _found_unrolled(self, b: Builder, padded: Value) -> Term | None:
+        """The place of the first largest element in small windows: found by comparing place by place."""
+        if math.prod(self.kernel) > _MAX_UNROLLED:
+            return None
+        first, *others = (Term(b, b(view, padded)) for view in self.place_views(padded.shape))
+        largest, found = first, Term(b, b(Full(first.value.shape, dtypes.int32, 0, padded.type.device)))
+        for place, x in enumerate(others, 1):
+            is_larger = x > largest
+            if padded.type.dtype.is_floating_point:
+                is_larger = is_larger.apply(LogicalOr(), x.apply(IsNan()))
+            largest = is_larger.choose(x, largest)
+            found = is_larger.choose(found.like(place), found)
+        return found
 
 
 @op
@@ -236,15 +273,31 @@ class AvgPool(_Pool):
             total = functools.reduce(np.add, others, first)
             return (total / self._counts(x.shape, wide)).astype(x.dtype, copy=False)
 
+    def _divided(self, total: Term, shape: Shape) -> Term:
+        counts = self._counts(shape, total.value.type.dtype)
+        if counts.ndim == 0:
+            return total / float(counts)
+        divisor = Term(total.b, total.b(Constant(Literal(counts), total.value.type.device)))
+        return total / divisor.expand(total.value.shape)
+
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
         """The sum over windows of the padded operand, divided."""
         (x,) = operands
-        wide = accumulator_dtype(x.type.dtype)
-        windows = Term(b, self.padded_windows(b, Term(b, x).convert(wide).value, 0))
-        total = windows.apply(Sum(self.window_axes(windows.value), False))
-        counts = self._counts(x.shape, wide)
-        if counts.ndim:
-            divisor = Term(b, b(Constant(Literal(counts), x.type.device))).expand(total.value.shape)
-        else:
-            divisor = total.like(float(counts))
-        return ((total / divisor).convert(x.type.dtype).value,)
+        padded = self.padded(b, Term(b, x).convert(accumulator_dtype(x.type.dtype)).value, 0)
+        total = Term(b, self.reduced(b, padded, Add(), Sum))
+        return (self._divided(total, x.shape).convert(x.type.dtype).value,)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The cotangent, divided, given to all elements of its window."""
+        (g,) = cotangents
+        assert g is not None
+        x = operands[0].type
+        share = self._divided(Term(b, g).convert(accumulator_dtype(x.dtype)), x.shape).value
+        spread = expand_reduced(b, share, self._inner(share), False, (*share.shape, *self.kernel))
+        return (Term(b, self.unpooled(b, Term(b, spread), x.shape)).convert(x.dtype).value,)
+
+    def _inner(self, pooled: Value) -> tuple[int, ...]:
+        """The windows' own axes."""
+        return tuple(range(pooled.ndim, pooled.ndim + len(self.kernel)))

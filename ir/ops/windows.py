@@ -33,13 +33,9 @@ def window_count(length: int, size: int, step: int, dilation: int) -> int:
 
 def _check(name: str, axes: tuple[int, ...], *numbers: tuple[int, ...]) -> None:
     if len(set(axes)) != len(axes) or any(len(n) != len(axes) for n in numbers):
-        raise ArgumentError(
-            f"{name}: sizes, steps and dilations must be given for each of the axes {list(axes)}"
-        )
+        raise ArgumentError(f"{name}: sizes, steps and dilations must be given for each of the axes {list(axes)}")
     if any(v < 1 for values in numbers for v in values):
-        raise ArgumentError(
-            f"{name}: sizes, steps and dilations must be 1 or more: {[list(n) for n in numbers]}"
-        )
+        raise ArgumentError(f"{name}: sizes, steps and dilations must be 1 or more: {[list(n) for n in numbers]}")
 
 
 @op
@@ -71,12 +67,12 @@ class Windows(View):
             extent = dilation * (size - 1) + 1
             if extent > x.shape[axis]:
                 raise ShapeError(
-                    f"windows: axis {axis} has length {x.shape[axis]}, a window needs {extent}"
-                    f"{operand_lines(operands)}"
+                    f"windows: axis {axis} has length {x.shape[axis]}, a window needs {extent}{operand_lines(operands)}"
                 )
-        return (x.with_shape(self._shape(x.shape)),)
+        return (x.with_shape(self.shape_of(x.shape)),)
 
-    def _shape(self, shape: Shape) -> Shape:
+    def shape_of(self, shape: Shape) -> Shape:
+        """The result's shape for an operand of `shape`."""
         counts = list(shape)
         for axis, size, step, dilation in zip(self.axes, self.sizes, self.steps, self.dilations, strict=True):
             counts[axis] = window_count(shape[axis], size, step, dilation)
@@ -89,7 +85,7 @@ class Windows(View):
         inner = [x.strides[a] * d for a, d in zip(self.axes, self.dilations, strict=True)]
         for axis, step in zip(self.axes, self.steps, strict=True):
             strides[axis] *= step
-        return np.lib.stride_tricks.as_strided(x, self._shape(x.shape), (*strides, *inner))
+        return np.lib.stride_tricks.as_strided(x, self.shape_of(x.shape), (*strides, *inner))
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The element at `window * step + place * dilation`."""
@@ -152,9 +148,7 @@ class Fold(IndexMap):
         result = x.with_shape(self._shape(x.shape))
         (want,) = self.windows.infer(result)
         if want.shape != x.shape:
-            raise ShapeError(
-                f"fold: windows of {result} have shape {list(want.shape)}{operand_lines(operands)}"
-            )
+            raise ShapeError(f"fold: windows of {result} have shape {list(want.shape)}{operand_lines(operands)}")
         return (result,)
 
     def reference(self, *operands: Array) -> Array:
@@ -202,9 +196,7 @@ class Fold(IndexMap):
         return (b(self.windows, g),)
 
 
-def _covering(
-    position: Expr, count: int, size: int, step: int, dilation: int
-) -> list[tuple[list[Expr], Expr, Expr]]:
+def _covering(position: Expr, count: int, size: int, step: int, dilation: int) -> list[tuple[list[Expr], Expr, Expr]]:
     """The windows along one axis that may cover `position`: conditions, the window, and the place in it.
 
     Without dilation those are the last to start at or before the position and the ones in front of it;
