@@ -71,15 +71,13 @@ def _is_exempt(node):
 
 
 def _documented_methods(library):
-    """Class name -> (names of its documented methods, names of its bases)."""
-    classes = [n for source in library for n in source.tree.body if isinstance(n, ast.ClassDef)]
-    return {
-        node.name: (
-            {m.name for m in node.body if isinstance(m, ast.FunctionDef) and ast.get_docstring(m)},
-            [_base_name(base) for base in node.bases],
-        )
-        for node in classes
-    }
+    """Class name -> (names of its documented methods, names of its bases); classes of one name are taken together."""
+    found = {}
+    for node in (n for source in library for n in source.tree.body if isinstance(n, ast.ClassDef)):
+        methods, bases = found.setdefault(node.name, (set(), set()))
+        methods |= {m.name for m in node.body if isinstance(m, ast.FunctionDef) and ast.get_docstring(m)}
+        bases |= {_base_name(base) for base in node.bases} - {node.name}
+    return found
 
 
 def _base_name(base):
