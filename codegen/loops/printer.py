@@ -5,13 +5,15 @@
         t0 = b0[i0] * p0
         b1[i0] = tanh(t0) + t0
 
-Expressions used more than once get a name, so that the text stays linear in the size of the kernel.
+Expressions used more than once, and very deep ones, get a name, so that the text stays linear in the
+kernel's size.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.scalar import Const, Expr, Fn
@@ -19,7 +21,9 @@ from jitgrad.ir.scalar import Const, Expr, Fn
 from . import walk
 from .ir import AccRef, Init, Kernel, Load, Loop, LoopVar, Param, Slot, Stmt, Store, Update
 
-_INDENT = "  "
+_INDENT: Final = "  "
+_DEEPEST: Final = 30
+"""Expressions nest at most that deep within a line."""
 
 
 def print_kernel(kernel: Kernel) -> str:
@@ -72,14 +76,17 @@ class _Printer:
         self._lines.append(_INDENT * depth + text)
 
     def _name_shared(self, stmt: Stmt, depth: int) -> dict[Expr, str]:
-        """Print one line per expression that this statement uses more than once; give their names."""
+        """Print one line per expression that is used more than once in this statement, or deep; give their names."""
         roots = walk.expressions(stmt)
         order = walk.postorder(roots)
         uses = Counter(a for e in order for a in e.args)
         uses.update(roots)
         shared: dict[Expr, str] = {}
+        depth_of: dict[Expr, int] = {}
         for expr in order:
-            if uses[expr] > 1 and (expr.args or isinstance(expr, Load)):
+            depth_of[expr] = 1 + max((depth_of[a] for a in expr.args), default=0)
+            if expr.args and (uses[expr] > 1 or depth_of[expr] > _DEEPEST):
+                depth_of[expr] = 0
                 text = self._text(expr, shared)
                 shared[expr] = f"t{self._temporaries}"
                 self._temporaries += 1
@@ -102,7 +109,8 @@ class _Printer:
                 return str(expr)
             case Load(buffer=buffer):
                 return f"b{buffer}[{', '.join(self._text(a, shared) for a in expr.args)}]"
-        assert expr.fn is not None
+        if expr.fn is None:
+            return repr(expr)
         args = [self._text(a, shared) for a in expr.args]
         if len(args) == 2 and not expr.fn.value.isalpha():
             return f"({args[0]} {expr.fn.value} {args[1]})"

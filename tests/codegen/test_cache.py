@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from codegen.kernels import pointwise
+
 from jitgrad.codegen import cache
 from jitgrad.codegen.cache import COUNTERS, DiskCache
 from jitgrad.codegen.cpu import abi, kernels
