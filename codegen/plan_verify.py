@@ -7,6 +7,7 @@ constant, and to no input that nothing aliases. In the end each output must be f
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -35,14 +36,19 @@ class _Span:
 
 @dataclass(slots=True)
 class _Memory:
-    """Who owns which bytes."""
+    """Who owns which bytes, by region."""
 
-    owned: set[tuple[Operand, _Span]] = field(default_factory=set)
+    owned: dict[tuple[str, int], set[tuple[Operand, _Span]]] = field(default_factory=lambda: defaultdict(set))
+
+    def holds(self, operand: Operand, span: _Span) -> bool:
+        """Whether all of `operand` is in `span`."""
+        return (operand, span) in self.owned[span.region]
 
     def write(self, operand: Operand, span: _Span) -> None:
         """`operand` is now in `span` too; whatever was there is lost."""
-        self.owned = {entry for entry in self.owned if not entry[1].overlaps(span)}
-        self.owned.add((operand, span))
+        region = self.owned[span.region]
+        region -= {entry for entry in region if entry[1].overlaps(span)}
+        region.add((operand, span))
 
 
 def verify_plan(plan: Plan) -> None:
@@ -61,7 +67,7 @@ class _Verifier:
     def run(self) -> None:
         """Step by step."""
         for value in (*self.program.graph.inputs, *self.program.constants):
-            self.memory.owned.add((value, self.span(value)))
+            self.memory.write(value, self.span(value))
         for n, step in enumerate(self.plan.steps):
             match step:
                 case CopyStep(source=source, target=target, result=result):
@@ -98,7 +104,7 @@ class _Verifier:
 
     def read(self, n: int, operand: Operand) -> None:
         """All bytes must be there."""
-        if nbytes_of(operand) and (self.home(operand), self.span(operand)) not in self.memory.owned:
+        if nbytes_of(operand) and not self.memory.holds(self.home(operand), self.span(operand)):
             self.fail(n, f"{operand!r} is read from {self.plan.place(operand)}, where it is not (any more)")
 
     def all_read(self, n: int, operands: Iterable[Operand]) -> None:
@@ -146,7 +152,7 @@ class _Verifier:
         for k, value in enumerate(self.program.graph.outputs):
             home = self.program.memory_of(value)
             want = _span(self.plan.output_place(k), nbytes_of(value))
-            if want.start != want.stop and (home, want) not in self.memory.owned:
+            if want.start != want.stop and not self.memory.holds(home, want):
                 raise InternalError(f"invalid plan: output {k} is not in {self.plan.output_place(k)}")
 
 

@@ -41,8 +41,7 @@ def kind_of(node: Node) -> Kind:
         case Constant():
             return Kind.CONSTANT
         case Reshape():
-            inline = squeezes(types[0].shape, op.shape) and not types[0].dtype.is_complex
-            return Kind.INLINE if inline else Kind.ALIAS
+            return Kind.INLINE if is_squeeze(node) or _splits_computed(node) else Kind.ALIAS
         case MatMul():
             return Kind.MATMUL if types[0].dtype in (dtypes.float32, dtypes.float64) else Kind.HOST
         case Pointwise() | IndexMap() if _emits(op, types):
@@ -55,6 +54,26 @@ def kind_of(node: Node) -> Kind:
 def _emits(op: Op, types: Sequence[TensorType]) -> bool:
     results = op.infer(*types)
     return len(results) == 1 and not results[0].dtype.is_complex and op.can_emit(*types)
+
+
+def is_squeeze(node: Node) -> bool:
+    """Whether a node is a reshape that adds or drops axes of length 1, and so can be seen through from kernels."""
+    x = node.operands[0].type if node.operands else None
+    return (
+        x is not None and isinstance(node.op, Reshape) and squeezes(x.shape, node.op.shape) and not x.dtype.is_complex
+    )
+
+
+def _splits_computed(node: Node) -> bool:
+    """Whether a node is a reshape that only splits axes, of something that needs no memory.
+
+    Its elements are found without division, so that computing them where they are used saves a copy.
+    """
+    maker = node.operands[0].node
+    if maker is None or kind_of(maker) is not Kind.INLINE:
+        return False
+    entries = [e for access in profile(node).accesses for e in access.index]
+    return not any(e.fn in (Fn.REM, Fn.DIV) for entry in entries for e in walk(entry))
 
 
 def squeezes(shape: Sequence[int], other: Sequence[int]) -> bool:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.op import IndexMap, Pointwise, Reduction
-from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.scalar import Expr
 from jitgrad.ir.types import Shape
 
 from ..options import CompileOptions
-from .classify import Kind, Profile, kind_of, profile, repeats
+from .classify import Kind, Profile, is_squeeze, kind_of, profile, repeats
 from .element import Element, Index, Puller, canonical_index, walk
 from .strided import product_operand
 
@@ -85,12 +84,7 @@ def analyse(graph: Graph, options: CompileOptions) -> Analysis:
     a = Analysis(graph, options)
     for value in graph.values():
         a.numbers[value] = len(a.numbers)
-    for node in graph.nodes:
-        a.kinds[node] = kind_of(node)
-        if a.kinds[node] is Kind.INLINE:
-            a.profiles[node] = profile(node)
-        for operand in dict.fromkeys(node.operands):
-            a.users[operand].append(node)
+    _classify(a)
     _find_stored(a)
     puller = Puller(lambda v: None if v in a.inlined else a.numbers[v], a.numbers.__getitem__)
     for node in graph.nodes:
@@ -105,6 +99,21 @@ def analyse(graph: Graph, options: CompileOptions) -> Analysis:
     return a
 
 
+def _classify(a: Analysis) -> None:
+    """Kinds, profiles and users. Equal ops on equal types, as in equal layers, are looked at once."""
+    known: dict[tuple[Any, ...], Profile] = {}
+    for node in a.graph.nodes:
+        a.kinds[node] = kind_of(node)
+        if a.kinds[node] is Kind.INLINE:
+            key = (node.op, *(v.type for v in node.operands))
+            found = known.get(key)
+            if found is None:
+                found = known[key] = profile(node)
+            a.profiles[node] = found
+        for operand in dict.fromkeys(node.operands):
+            a.users[operand].append(node)
+
+
 def _find_stored(a: Analysis) -> None:
     """Values that must be in memory whatever they cost, from the outputs back."""
     a.stored.update(a.graph.outputs)
@@ -112,13 +121,8 @@ def _find_stored(a: Analysis) -> None:
         kind = a.kinds[node]
         if kind is Kind.MATMUL:
             a.stored.update(product_operand(v).source for v in node.operands)
-        elif kind in (Kind.HOST, Kind.ALIAS) or _is_stored_squeeze(a, node):
+        elif kind in (Kind.HOST, Kind.ALIAS) or (is_squeeze(node) and node.result in a.stored):
             a.stored.update(node.operands)
-
-
-def _is_stored_squeeze(a: Analysis, node: Node) -> bool:
-    """A reshape that kernels see through, and that others find in memory as an alias."""
-    return isinstance(node.op, Reshape) and node.result in a.stored
 
 
 def _summary(a: Analysis, node: Node) -> Inlined:
@@ -136,8 +140,8 @@ def _summary(a: Analysis, node: Node) -> Inlined:
 
 def _is_root(a: Analysis, value: Value, s: Inlined) -> bool:
     assert value.node is not None
-    if isinstance(value.node.op, Reshape):
-        return False
+    if is_squeeze(value.node):
+        return False  # in memory it is an alias
     if value in a.stored or (not a.options.fuse and isinstance(value.node.op, Pointwise)):
         return True
     users = [u for u in a.users[value] if a.kinds[u] in (Kind.INLINE, Kind.REDUCE)]

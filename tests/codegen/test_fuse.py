@@ -10,6 +10,7 @@ from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.math import Exp
 from jitgrad.ir.ops.shape import Permute, Reshape
+from jitgrad.ir.ops.windows import Windows
 
 
 def shapes_of(program: Program) -> list[str]:
@@ -99,3 +100,16 @@ def test_without_fusion_every_pointwise_node_is_a_kernel():
     from jitgrad.codegen.options import CompileOptions
 
     assert len(fuse(build([f32(4)], formulas.gelu), CompileOptions(fuse=False)).steps) >= 8
+
+
+def test_patches_of_an_image_are_copied_once():
+    """Windows, split into groups, axes moved, put together as a matrix: one kernel and an alias."""
+
+    def formula(b, x, w):
+        n, c, h, _ = x.shape
+        windows = b(Windows((2, 3), (3, 3), (1, 1), (1, 1)), b(Mul(), x, x))
+        grouped = b(Reshape((n, 2, c // 2, *windows.shape[2:])), windows)
+        patches = b(Permute((1, 2, 5, 6, 0, 3, 4)), grouped)
+        return b(MatMul(), w, b(Reshape((2, c // 2 * 9, n * (h - 2) ** 2)), patches))
+
+    assert shapes_of(fuse(build([f32(2, 4, 6, 6), f32(2, 5, 18)], formula))) == ["map", "product"]
