@@ -33,31 +33,59 @@ def storage_of(t: Tensor) -> Storage:
 
 
 def view(op: View, t: Tensor) -> Tensor:
-    """The view `op` of `t`: sharing memory where NumPy can, else a fresh tensor as PyTorch's `reshape` gives."""
+    """The view `op` of `t`: sharing memory where NumPy can, else a fresh tensor as PyTorch's `reshape` gives.
+
+    Eagerly, that `op` fits `t` is the caller's word, but for what NumPy finds.
+    """
     mode = local.mode
     tracer = mode.tracer
-    infer(op, (t.type_,))
     operand = t._data
     if tracer is None or tracer.ends_before((t,)):
         tracer = None
-        data = _writeable_like(op.reference(operand), operand)
-        shares = data.size == 0 or np.may_share_memory(data, operand)
+        data = _seen_through(op, t, operand)
+        out = wrap(data)
+        base = data.base
+        shares = base is operand or (base is not None and base is operand.base) or _overlap(data, operand)
     else:
+        infer(op, (t.type_,))
         operand = tracer.value(t)
         (data,) = tracer.emit(op, [operand])
+        out = wrap(data)
         shares = layout(t, op) is not None
-    out = wrap(data)
-    if tracer is not None:
         tracer.note((out,))
     if shares:
         _share(out, t, (op,), True)
-    if mode.grad and t._requires_grad and op.differentiable:
+    if mode.grad and t._requires_grad:
         record(op, (t,), (operand,), (out,))
     return out
 
 
-def _writeable_like(data: np.ndarray[Any, Any], operand: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """`data`, which NumPy may have marked read-only because it repeats elements, as writeable as its source."""
+def views(ops: tuple[View, ...], t: Tensor) -> Tensor:
+    """The views `ops` of `t`, one after the other."""
+    mode = local.mode
+    if mode.tracer is not None or (mode.grad and t._requires_grad):
+        for op in ops:
+            t = view(op, t)
+        return t
+    data = t._data
+    for op in ops:
+        data = _seen_through(op, t, data)
+    out = wrap(data)
+    _share(out, t, ops, True)
+    return out
+
+
+def _overlap(data: np.ndarray[Any, Any], operand: np.ndarray[Any, Any]) -> bool:
+    return data.size == 0 or np.may_share_memory(data, operand)
+
+
+def _seen_through(op: View, t: Tensor, operand: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The NumPy view; as writeable as its source, even if NumPy has marked it read-only for repeating elements."""
+    try:
+        data: np.ndarray[Any, Any] = op.reference(operand)
+    except ValueError:
+        infer(op, (t.type_,))  # says what is wrong
+        raise
     if not data.flags.writeable and operand.flags.writeable:
         data.flags.writeable = True
     return data
@@ -305,5 +333,6 @@ __all__ = [
     "replace_data",
     "storage_of",
     "view",
+    "views",
     "write",
 ]

@@ -23,12 +23,14 @@ from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Slice
 
-from .aliasing import check_writable, view, write
+from .aliasing import check_writable, views, write
 from .dispatch import apply, constant
 from .errors import located
+from .memo import Memo
 from .mode import local
 from .tensor import Tensor, to_array
 
+_known_views: Memo[tuple[View, ...]] = Memo(limit=10_000)
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)
 
 
@@ -264,12 +266,48 @@ def coordinates(shape: tuple[int, ...], index: tuple[Any, ...]) -> dict[int, Ten
     return _coordinates(_plan(shape, index))
 
 
+def _basic_key(index: Any) -> Any:
+    """A hashable form of an index of integers, slices, `None` and `...`; None if there is more to it."""
+    if index.__class__ is int:
+        return index
+    if index.__class__ is not tuple:
+        index = (index,)
+    key = []
+    for item in index:
+        if item.__class__ is slice:
+            for bound in (item.start, item.stop, item.step):
+                if bound is not None and bound.__class__ is not int:
+                    return None
+            key.append((item.start, item.stop, item.step))
+        elif item is None or item is Ellipsis or item.__class__ is int:
+            key.append(item)
+        else:
+            return None
+    return tuple(key)
+
+
+def _basic_views(shape: tuple[int, ...], index: Any) -> tuple[View, ...] | None:
+    """The view ops of a basic index, remembered; None for other indices."""
+    key = _basic_key(index)
+    if key is None:
+        return None
+    found = _known_views.get((shape, key))
+    if found is None:
+        found = _known_views.add((shape, key), _plan(shape, index).views())
+    return found
+
+
 def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`: a view for integers, slices, `None` and `...`; a copy for lists, arrays and tensors."""
-    plan = _plan(self.shape, index)
-    for op in plan.views() or (() if plan.indices else (Reshape(tuple(self.shape)),)):
-        self = view(op, self)
-    return read_at(self, _coordinates(plan)) if plan.indices else self
+    shape = self._data.shape
+    ops = _basic_views(shape, index)
+    if ops is not None:
+        return views(ops or (Reshape(shape),), self)
+    plan = _plan(shape, index)
+    ops = plan.views()
+    if plan.indices:
+        return read_at(views(ops, self) if ops else self, _coordinates(plan))
+    return views(ops or (Reshape(shape),), self)
 
 
 def read_at(x: Tensor, coordinates: dict[int, Tensor]) -> Tensor:
@@ -284,10 +322,15 @@ def read_at(x: Tensor, coordinates: dict[int, Tensor]) -> Tensor:
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`: the value is broadcast and converted to the dtype of `self`."""
     check_writable(self, "__setitem__")
-    plan = _plan(self.shape, index)
-    target = self
-    for op in plan.views():
-        target = view(op, target)
+    shape = self._data.shape
+    ops = _basic_views(shape, index)
+    if ops is not None:
+        target = views(ops, self) if ops else self
+        write(target, fitted(value, target._data.shape, target.dtype), "__setitem__", assigned=True)
+        return
+    plan = _plan(shape, index)
+    ops = plan.views()
+    target = views(ops, self) if ops else self
     if not plan.indices:
         write(target, fitted(value, tuple(target.shape), target.dtype), "__setitem__", assigned=True)
         return
