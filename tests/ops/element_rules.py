@@ -72,16 +72,12 @@ def run_accumulators(op: Reduction, array, order: str):
     """The result computed by `op`'s accumulators, the fold cut in two: halves, or even and odd."""
     dtype = dtypes.FROM_NUMPY[array.dtype]
     kept = [a for a in range(array.ndim) if a not in op.axes]
-    rows = (
-        array.transpose(*kept, *op.axes).reshape(*(array.shape[a] for a in kept), -1) if array.size else None
-    )
+    rows = array.transpose(*kept, *op.axes).reshape(*(array.shape[a] for a in kept), -1) if array.size else None
     count = 0 if rows is None else rows.shape[-1]
     out_shape = op.reduced_shape(array.shape)
     positions = np.arange(count)
     parts = (
-        (positions[: count // 2], positions[count // 2 :])
-        if order == "halves"
-        else (positions[::2], positions[1::2])
+        (positions[: count // 2], positions[count // 2 :]) if order == "halves" else (positions[::2], positions[1::2])
     )
     folded = [_fold(op, dtype, rows, part, [array.shape[a] for a in kept]) for part in parts]
     types = [e.dtype for e in op.initial(dtype)]

@@ -49,9 +49,7 @@ def check_gradients(graph: Graph, arrays, order: int = 2) -> None:
     slope = [(p - m) / (2 * STEP) for p, m in zip(ahead, behind, strict=True)]
     want, have = inner(given, slope), inner(grads, direction)
     scale = 1.0 + sum(float(np.sum(np.abs(g) * np.abs(d))) for g, d in zip(grads, direction, strict=True))
-    assert abs(want - have) <= TOLERANCE * scale, (
-        f"order {3 - order}: {want} by differences, {have} by the rule"
-    )
+    assert abs(want - have) <= TOLERANCE * scale, f"order {3 - order}: {want} by differences, {have} by the rule"
     if order > 1:
         n = len(graph.outputs)
         b = Builder()

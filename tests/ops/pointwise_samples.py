@@ -71,11 +71,7 @@ def pointwise_samples(op: Pointwise) -> Iterator[Sample]:
                 yield from _special(op, dtype, torch, ulps)
     dtype = BY_KIND[op.accepts[-1]][-1]
     for shape in SHAPES:
-        low = (
-            [uniform(shape, dtype, *d, seed=i) for i, d in enumerate(domains)]
-            if dtype.is_differentiable
-            else None
-        )
+        low = [uniform(shape, dtype, *d, seed=i) for i, d in enumerate(domains)] if dtype.is_differentiable else None
         arrays = low or [integers(shape, dtype, 1, 10, seed=i) for i in range(op.arity)]
         yield Sample(op, tuple(arrays), torch, smooth=True, ulps=ulps)
 
@@ -104,9 +100,7 @@ def convert_samples() -> Iterator[Sample]:
             values = numbers((7,), source, 1)
             if not target.is_signed and target.kind == "int":
                 values = np.abs(values).astype(source.np)
-            smooth = (
-                source.is_differentiable and target.is_differentiable and target.itemsize >= source.itemsize
-            )
+            smooth = source.is_differentiable and target.is_differentiable and target.itemsize >= source.itemsize
             yield Sample(Convert(target), (values,), smooth=smooth)
 
 

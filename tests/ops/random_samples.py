@@ -20,9 +20,7 @@ def _bits():
 
 
 def _uniform():
-    return _drawn(
-        *(RandomUniform((2, 3), dtype) for dtype in FLOATS), RandomUniform(()), RandomUniform((0, 2))
-    )
+    return _drawn(*(RandomUniform((2, 3), dtype) for dtype in FLOATS), RandomUniform(()), RandomUniform((0, 2)))
 
 
 def _normal():

@@ -33,9 +33,7 @@ def _reductions(cls, torch, kinds, empty=True, cases=AXES, ulps=8.0):
                 oracle = None if axes == () else lambda x, op=op: torch(x, op.axes, op.keepdim)
                 for dtype in kinds if shape == (2, 3, 4) else kinds[-1:]:
                     yield Sample(op, (numbers(shape, dtype, 3),), oracle, smooth=True, ulps=ulps)
-        values = np.array(
-            [[1.0, np.nan, -np.inf], [np.inf, 2.0, 2.0], [-np.inf, -np.inf, -np.inf], [0.0, -0.0, 0.0]]
-        )
+        values = np.array([[1.0, np.nan, -np.inf], [np.inf, 2.0, 2.0], [-np.inf, -np.inf, -np.inf], [0.0, -0.0, 0.0]])
         if dtypes.float32 in kinds:
             oracle = lambda x: torch(x, (1,), False)  # noqa: E731
             yield Sample(cls((1,)), (values.astype(np.float32),), oracle, label=" special")
@@ -48,9 +46,7 @@ def _fold_axes(function):
 
     def over(x, axes, keepdim):
         kept = [a for a in range(x.ndim) if a not in axes]
-        rows = x.permute(*kept, *axes).reshape(
-            *(x.shape[a] for a in kept), math.prod(x.shape[a] for a in axes)
-        )
+        rows = x.permute(*kept, *axes).reshape(*(x.shape[a] for a in kept), math.prod(x.shape[a] for a in axes))
         out = function(rows, -1)
         return out.reshape([1 if a in axes else n for a, n in enumerate(x.shape)]) if keepdim else out
 

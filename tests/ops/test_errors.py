@@ -45,9 +45,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "types", "error", "message"), CASES, ids=[m.split("\n")[0] for *_, m in CASES]
-)
+@pytest.mark.parametrize(("op", "types", "error", "message"), CASES, ids=[m.split("\n")[0] for *_, m in CASES])
 def test_message(op, types, error, message):
     with pytest.raises(error) as caught:
         op.infer(*types)

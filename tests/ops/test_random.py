@@ -31,9 +31,7 @@ def test_the_first_word_is_the_known_one():
     assert draw(RandomBits((1,)), 0, 0)[0] == 0x6627E8D5
 
 
-@pytest.mark.parametrize(
-    "make", [RandomBits, RandomUniform, RandomNormal, lambda shape: RandomInt(shape, -5, 1000)]
-)
+@pytest.mark.parametrize("make", [RandomBits, RandomUniform, RandomNormal, lambda shape: RandomInt(shape, -5, 1000)])
 def test_an_element_depends_on_its_counter_alone(make):
     whole = draw(make((6, 4))).ravel()
     np.testing.assert_array_equal(draw(make((24,))), whole)
