@@ -1,0 +1,1 @@
+"""The CPU backend: emission of kernels as LLVM, the native driver, BLAS, threads."""
