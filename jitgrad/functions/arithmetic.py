@@ -14,8 +14,9 @@ from jitgrad.ir.ops.math import Pow, Rsqrt, Sqrt
 from jitgrad.ir.ops.rounding import FloorDivide, Fmod, Round, Trunc
 from jitgrad.ir.ops.select import Convert, Where
 
-from ..dispatch import apply, binary_method, unary_method
+from ..dispatch import apply
 from ..errors import located
+from ..fast_path import binary_method, unary_method
 from ..promotion import Number, number_dtype, result_dtype
 from ..tensor import Tensor
 from .pointwise import Operand, broadcast, check_tensor, convert, filled, operand, pointwise

@@ -159,7 +159,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 
     >>> import jitgrad as jg
     >>> jg.logaddexp(jg.tensor([1000.0]), jg.tensor([1000.0]))
-    tensor([1000.6931])
+    tensor([1000.6932])
     """
     return _log_add("logaddexp", Exp(), math.e, input, other)
 

@@ -14,8 +14,8 @@ from jitgrad.ir.ops.comparison import Eq, Ge, Gt, Le, Lt, Ne
 from jitgrad.ir.ops.logical import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, ShiftLeft, ShiftRight
 from jitgrad.ir.ops.rounding import FloorDivide, Remainder
 
-from ..dispatch import binary_method, reflected_method, unary_method
 from ..errors import located
+from ..fast_path import binary_method, reflected_method, unary_method
 from ..tensor import Tensor
 from .arithmetic import pow, sub
 from .pointwise import exact_dtypes, is_operand, pointwise, weak_dtypes

@@ -24,8 +24,9 @@ from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Shape
 
 from ..aliasing import storage_of
-from ..dispatch import apply, binary_method, unary_method
+from ..dispatch import apply
 from ..errors import located
+from ..fast_path import binary_method, unary_method
 from ..mode import local
 from ..promotion import Number, float_dtype, number_dtype, result_dtype
 from ..tensor import Tensor, wrap
@@ -144,28 +145,35 @@ def weak_dtypes(op: Pointwise) -> frozenset[np.dtype[Any]]:
     return exact & {np.dtype(np.int64)} if op.promotes == "comparison" else exact
 
 
-def _unary(cls: type[Pointwise]) -> Callable[..., Any]:
+Pair = tuple[Callable[..., Any], Callable[..., Any]]
+
+
+def _unary(cls: type[Pointwise]) -> Pair:
+    """The function and the method of an op with one operand."""
     op = cls()
     fast = unary_method(op, lambda x: pointwise(op, x))
 
     def function(input: Tensor) -> Tensor:
         return fast(check_tensor(input, op.name))  # type: ignore[no-any-return]
 
-    return function
+    return function, fast
 
 
-def _binary(cls: type[Pointwise]) -> Callable[..., Any]:
+def _binary(cls: type[Pointwise]) -> Pair:
+    """The function and the method of an op with two operands."""
     op = cls()
-    if not isinstance(cls.ufunc, np.ufunc) or not cls.fast:
-        return lambda input, other: pointwise(op, input, other)
-    fast = binary_method(op, lambda x, y: pointwise(op, x, y), exact_dtypes(op), weak_dtypes(op))
 
-    def function(input: Tensor, other: Tensor | Number) -> Tensor:
-        if isinstance(input, Tensor):
-            return fast(input, other)  # type: ignore[no-any-return]
+    def general(input: Tensor | Number, other: Tensor | Number) -> Tensor:
         return pointwise(op, input, other)
 
-    return function
+    if not isinstance(cls.ufunc, np.ufunc) or not cls.fast:
+        return general, general
+    fast = binary_method(op, general, exact_dtypes(op), weak_dtypes(op))
+
+    def function(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+        return fast(input, other) if isinstance(input, Tensor) else general(input, other)  # type: ignore[no-any-return]
+
+    return function, fast
 
 
 def _general(cls: type[Pointwise]) -> Callable[..., Any]:
@@ -196,12 +204,14 @@ def _general(cls: type[Pointwise]) -> Callable[..., Any]:
 def publish(cls: type[Pointwise]) -> None:
     """Make the functions, methods and in-place methods that an op declares."""
     if dataclasses.fields(cls) or cls.arity > 2:  # type: ignore[arg-type]
-        function = _general(cls)
+        function = method = _general(cls)
     else:
-        function = _unary(cls) if cls.arity == 1 else _binary(cls)
-    function.__doc__ = cls.__doc__
-    function.__name__ = function.__qualname__ = cls.public[0]
-    public(*cls.public, inplace=cls.inplace, out=True)(function)
+        function, method = _unary(cls) if cls.arity == 1 else _binary(cls)
+    for published in (function, method):
+        published.__doc__ = cls.__doc__
+        published.__name__ = published.__qualname__ = cls.public[0]
+    public(*cls.public, method=False, out=True)(function)
+    public(*cls.public, function=False, inplace=cls.inplace)(method)
 
 
 def _declared(cls: type[Op]) -> bool:

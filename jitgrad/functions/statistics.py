@@ -211,7 +211,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 
     >>> import jitgrad as jg
     >>> jg.logsumexp(jg.tensor([1000.0, 1000.0]), 0)
-    tensor(1000.6931)
+    tensor(1000.6932)
     """
     x = check_tensor(input, "logsumexp")
     x = convert(x, float_dtype(x.dtype))

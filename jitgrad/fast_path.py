@@ -1,0 +1,268 @@
+"""Fast paths for small tensors of one dtype: the op's NumPy function, one tape node, nothing else.
+
+`binary_method`, `reflected_method` and `unary_method` make Tensor methods that try it and leave the rest to a
+general function. What they record equals what `dispatch.record` does; slot by slot, because a call of `TapeNode`
+costs as much as all of its slots.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.location import user_location
+from jitgrad.ir.op import Op, Pointwise
+from jitgrad.ir.types import TensorType
+
+from .mode import local
+from .tape import Storage, TapeNode, next_seq, residual_mask
+from .tensor import Tensor
+
+# Floating-point exceptions follow IEEE 754 silently, as in PyTorch.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"jitgrad\.fast_path")
+
+Slow: TypeAlias = Callable[[Any, Any], Any]
+DTypes: TypeAlias = frozenset[Any]
+
+_NONE: DTypes = frozenset()
+_NOTHING = (None, None, None)
+_REFUSED = (ValueError, TypeError, OverflowError, RuntimeWarning, FloatingPointError)
+_SMALL = 16384  # elements; above, generated kernels are faster than NumPy
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_ndarray = np.ndarray
+_asarray = np.asarray
+_new = object.__new__
+
+
+def _fast_mask(op: Op, needs: tuple[bool, ...]) -> tuple[bool, bool, bool]:
+    """Residuals of a one- or two-operand op of real dtype: (first, second, result)."""
+    t = TensorType((1,), dtypes.float32)
+    keep, result = residual_mask(op, [t] * len(needs), needs)
+    return keep[0], keep[-1] and len(keep) > 1, result[0]
+
+
+def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
+    """Records `op` of two tensors of real dtype with one result."""
+    masks: list[Any] = [None, *(_LazyMask(op, (bool(code & 1), bool(code & 2))) for code in (1, 2, 3))]
+
+    def record_binary(mode: Any, a: Any, b: Any, x: Any, y: Any, result: Any) -> None:
+        left = right = None
+        code = 0
+        if a._requires_grad:
+            code = 1
+            source = a._node
+            left = a if source is None else source if a._index == 0 else (source, a._index)
+        if b._requires_grad:
+            code += 2
+            source = b._node
+            right = b if source is None else source if b._index == 0 else (source, b._index)
+        keep_x, keep_y, keep_out = masks[code].value
+        node = result._node = _new(TapeNode)
+        result._requires_grad = True
+        node.op = op
+        node.edges = (left, right)
+        node.types = None if code == 3 else ((x.shape, x.dtype), (y.shape, y.dtype))
+        node.seq = next_seq()
+        node.hooks = node.versions = node.location = None
+        if mode.anomaly:
+            node.location = user_location()
+        if not (keep_x or keep_y or keep_out):
+            node.saved = node.owners = _NOTHING
+            return
+        storage = None
+        if keep_out:
+            storage = result._storage = Storage()
+        node.saved = (x if keep_x else None, y if keep_y else None, result._data if keep_out else None)
+        node.owners = (a if keep_x else None, b if keep_y else None, storage)
+        if a._storage is not None or b._storage is not None:
+            node.versions = (a._version if keep_x else 0, b._version if keep_y else 0, 0)
+
+    return record_binary
+
+
+def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any, Any], None]:
+    """Records `op` of a tensor and a Python number, which is saved as it is."""
+    lazy = _LazyMask(op, (tensor_first, not tensor_first))
+
+    def record_with_number(mode: Any, a: Any, x: Any, number: Any, result: Any) -> None:
+        keep_first, keep_second, keep_out = lazy.value
+        source = a._node
+        edge = a if source is None else source if a._index == 0 else (source, a._index)
+        dtype = x.dtype
+        node = result._node = _new(TapeNode)
+        result._requires_grad = True
+        node.op = op
+        node.seq = next_seq()
+        node.hooks = node.versions = node.location = None
+        if mode.anomaly:
+            node.location = user_location()
+        storage = None
+        if keep_out:
+            storage = result._storage = Storage()
+        out = result._data if keep_out else None
+        if tensor_first:
+            node.edges = (edge, None)
+            node.types = ((x.shape, dtype), ((), dtype))
+            node.saved = (x if keep_first else None, number if keep_second else None, out)
+            node.owners = (a if keep_first else None, None, storage)
+            if keep_first and a._storage is not None:
+                node.versions = (a._version, 0, 0)
+        else:
+            node.edges = (None, edge)
+            node.types = (((), dtype), (x.shape, dtype))
+            node.saved = (number if keep_first else None, x if keep_second else None, out)
+            node.owners = (None, a if keep_second else None, storage)
+            if keep_second and a._storage is not None:
+                node.versions = (0, a._version, 0)
+
+    return record_with_number
+
+
+def _unary_recorder(op: Op) -> Callable[[Any, Any, Any, Any], None]:
+    """Records `op` of one tensor of real dtype with one result."""
+    lazy = _LazyMask(op, (True,))
+
+    def record_unary(mode: Any, a: Any, x: Any, result: Any) -> None:
+        keep, _, keep_out = lazy.value
+        source = a._node
+        node = result._node = _new(TapeNode)
+        result._requires_grad = True
+        node.op = op
+        node.edges = (a if source is None else source if a._index == 0 else (source, a._index),)
+        node.types = None
+        node.seq = next_seq()
+        node.hooks = node.location = None
+        if mode.anomaly:
+            node.location = user_location()
+        storage = None
+        if keep_out:
+            storage = result._storage = Storage()
+        node.saved = (x if keep else None, result._data if keep_out else None)
+        node.owners = (a if keep else None, storage)
+        node.versions = (a._version, 0) if keep and a._storage is not None else None
+
+    return record_unary
+
+
+class _LazyMask:
+    """Which residuals a gradient rule uses, found when first asked for."""
+
+    def __init__(self, op: Op, needs: tuple[bool, ...]) -> None:
+        self.op = op
+        self.needs = needs
+
+    @functools.cached_property
+    def value(self) -> tuple[bool, bool, bool]:
+        """(first operand, second operand, result)."""
+        return _fast_mask(self.op, self.needs)
+
+
+def binary_method(op: Pointwise, slow: Slow, exact: DTypes = _NONE, weak: DTypes = _NONE) -> Callable[[Any, Any], Any]:
+    """A Tensor method `(self, other)` for `op`; what the fast path does not take goes to `slow`.
+
+    `exact`: NumPy dtypes beside float32 and float64 on which, when both operands have it, NumPy agrees with
+    PyTorch. `weak`: those where it also does for a Python integer as the other operand.
+    """
+    ufunc, differentiable = type(op).ufunc, op.differentiable
+    record_binary, record_with_number = _binary_recorder(op), _number_recorder(op, True)
+
+    def method(self: Any, other: Any) -> Any:
+        mode = local.mode
+        x = self._data
+        dtype = x.dtype
+        kind = other.__class__
+        number = kind is float or kind is int
+        if number:
+            y = other
+            if dtype is not _F32 and dtype is not _F64 and (kind is float or dtype not in weak):
+                return slow(self, other)
+        elif kind is Tensor or isinstance(other, Tensor):
+            y = other._data
+            if y.dtype is not dtype or y.size > _SMALL or not (dtype is _F32 or dtype is _F64 or dtype in exact):
+                return slow(self, other)
+        else:
+            return slow(self, other)
+        if mode.tracer is not None or x.size > _SMALL:
+            return slow(self, other)
+        try:
+            out = ufunc(x, y)
+        except _REFUSED:
+            return slow(self, other)
+        t = _new(Tensor)
+        t._data = out if out.__class__ is _ndarray else _asarray(out)
+        t._node = t._storage = t._view = t._grad = t._hooks = None
+        t._index, t._requires_grad = 0, False
+        if differentiable and mode.grad:
+            if number:
+                if self._requires_grad:
+                    record_with_number(mode, self, x, y, t)
+            elif self._requires_grad or other._requires_grad:
+                record_binary(mode, self, other, x, y, t)
+        return t
+
+    return method
+
+
+def reflected_method(op: Pointwise, slow: Slow) -> Callable[[Any, Any], Any]:
+    """A Tensor method `(self, other)` for `op` of a Python number `other` and a small float tensor, in this order."""
+    ufunc = type(op).ufunc
+    differentiable = op.differentiable
+    record_with_number = _number_recorder(op, False)
+
+    def method(self: Any, other: Any) -> Any:
+        mode = local.mode
+        x = self._data
+        dtype = x.dtype
+        kind = other.__class__
+        if (
+            (kind is not float and kind is not int)
+            or (dtype is not _F32 and dtype is not _F64)
+            or mode.tracer is not None
+            or x.size > _SMALL
+        ):
+            return slow(self, other)
+        try:
+            out = ufunc(other, x)
+        except _REFUSED:
+            return slow(self, other)
+        t = _new(Tensor)
+        t._data = out if out.__class__ is _ndarray else _asarray(out)
+        t._node = t._storage = t._view = t._grad = t._hooks = None
+        t._index, t._requires_grad = 0, False
+        if differentiable and self._requires_grad and mode.grad:
+            record_with_number(mode, self, x, other, t)
+        return t
+
+    return method
+
+
+def unary_method(op: Pointwise, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A Tensor method `(self)` for `op` on small float32 and float64 tensors; `slow` takes the rest."""
+    ufunc = type(op).ufunc if op.fast else op.reference
+    differentiable = op.differentiable
+    record_unary = _unary_recorder(op)
+
+    def method(self: Any) -> Any:
+        mode = local.mode
+        x = self._data
+        dtype = x.dtype
+        if (dtype is not _F32 and dtype is not _F64) or mode.tracer is not None or x.size > _SMALL:
+            return slow(self)
+        try:
+            out = ufunc(x)
+        except _REFUSED:
+            return slow(self)
+        t = _new(Tensor)
+        t._data = out if out.__class__ is _ndarray else _asarray(out)
+        t._node = t._storage = t._view = t._grad = t._hooks = None
+        t._index, t._requires_grad = 0, False
+        if differentiable and self._requires_grad and mode.grad:
+            record_unary(mode, self, x, t)
+        return t
+
+    return method
