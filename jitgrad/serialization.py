@@ -66,9 +66,7 @@ class _Writer:
             kind = "array" if isinstance(x, np.ndarray) else "scalar"
             return {kind: self._name(x, np.asarray(x), path)}
         if isinstance(x, Mapping):
-            kind = (
-                "counter" if isinstance(x, Counter) else "ordered" if isinstance(x, OrderedDict) else "dict"
-            )
+            kind = "counter" if isinstance(x, Counter) else "ordered" if isinstance(x, OrderedDict) else "dict"
             items = [[self.encode(k, path), self.encode(v, (*path, str(k)))] for k, v in x.items()]
             return {kind: items}
         for kind, cls in _SEQUENCES.items():
@@ -223,9 +221,7 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: b
         return {name: wrap(array) for name, array in arrays.items()}
     text = json.loads(described)
     if text["format"] > _FORMAT:
-        raise located(
-            ArgumentError(f"load: the file has format {text['format']}, from a newer version of jitgrad")
-        )
+        raise located(ArgumentError(f"load: the file has format {text['format']}, from a newer version of jitgrad"))
     return _Reader(arrays).decode(text["object"])
 
 
@@ -237,9 +233,7 @@ def _metadata(content: bytes) -> dict[str, str]:
     try:
         header = json.loads(content[8 : 8 + length])
     except ValueError:
-        raise located(
-            ArgumentError("load: this is not a safetensors file; files of torch.save are not read")
-        ) from None
+        raise located(ArgumentError("load: this is not a safetensors file; files of torch.save are not read")) from None
     return header.get("__metadata__") or {}
 
 

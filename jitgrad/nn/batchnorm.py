@@ -91,11 +91,10 @@ class _BatchNorm(Module):
 
     def extra_repr(self) -> str:
         """Its numbers."""
-        text = (
+        return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
-        return text + (", bias=False" if self.affine and self.bias is None else "")
 
 
 class BatchNorm1d(_BatchNorm):
@@ -113,7 +112,7 @@ class BatchNorm2d(_BatchNorm):
     >>> import jitgrad as jg
     >>> layer = jg.nn.BatchNorm2d(3)
     >>> layer
-    BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+    BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     >>> layer(jg.randn(2, 3, 4, 4)).shape
     jitgrad.Size([2, 3, 4, 4])
     """
@@ -144,9 +143,7 @@ class LayerNorm(Module):
         self.elementwise_affine = elementwise_affine
         where: dict[str, Any] = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(empty(shape, **where)) if elementwise_affine else None)
-        self.register_parameter(
-            "bias", Parameter(empty(shape, **where)) if elementwise_affine and bias else None
-        )
+        self.register_parameter("bias", Parameter(empty(shape, **where)) if elementwise_affine and bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -120,16 +120,12 @@ class Sequential(_Indexed):
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, Sequential):
-            raise ValueError(
-                f"add operator supports only objects of Sequential class, but {type(other)} is given."
-            )
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Any:
         if not isinstance(other, Sequential):
-            raise ValueError(
-                f"add operator supports only objects of Sequential class, but {type(other)} is given."
-            )
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return self.extend(other)
 
     def __mul__(self, other: int) -> Any:
@@ -169,9 +165,7 @@ class ModuleList(_Indexed):
                 previous = (text, [i])
                 groups.append(previous)
         for text, places in groups:
-            several = (
-                f"({places[0]}-{places[-1]}): {len(places)} x " if len(places) > 1 else f"({places[0]}): "
-            )
+            several = f"({places[0]}-{places[-1]}): {len(places)} x " if len(places) > 1 else f"({places[0]}): "
             lines.append("  " + (several + text).replace("\n", "\n  "))
         return f"{self._get_name()}()" if not lines else "\n".join([f"{self._get_name()}(", *lines, ")"])
 

@@ -46,9 +46,7 @@ class _Conv(Module):
         outer, inner = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (outer, inner // groups, *self.kernel_size)
         self.weight = Parameter(empty(shape, device=device, dtype=dtype))
-        self.register_parameter(
-            "bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None
-        )
+        self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     @staticmethod
@@ -60,13 +58,9 @@ class _Conv(Module):
         if out_channels % groups:
             raise located(ArgumentError("out_channels must be divisible by groups"))
         if isinstance(padding, str) and padding not in ("same", "valid"):
-            raise located(
-                ArgumentError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}")
-            )
+            raise located(ArgumentError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}"))
         if padding_mode != "zeros":
-            raise located(
-                ArgumentError(f"padding_mode must be 'zeros', but got padding_mode='{padding_mode}'")
-            )
+            raise located(ArgumentError(f"padding_mode must be 'zeros', but got padding_mode='{padding_mode}'"))
 
     def reset_parameters(self) -> None:
         """Draw new initial values: evenly between ±1/√(in_channels / groups * kernel size)."""
@@ -80,9 +74,7 @@ class _Conv(Module):
     def extra_repr(self) -> str:
         """Its numbers, those that are not the default."""
         ones, zeros = (1,) * self.rank, (0,) * self.rank
-        text = (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        )
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         if self.padding != zeros:
             text += f", padding={self.padding}"
         if self.dilation != ones:
@@ -99,9 +91,7 @@ class _Forward(_Conv):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return type(self).function(
-            input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
-        )
+        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
 class Conv1d(_Forward):
@@ -161,9 +151,7 @@ class _ConvTranspose(_Conv):
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """Apply it; `output_size`, the lengths of the output's spatial axes, tells the padding behind it."""
-        extra = (
-            self.output_padding if output_size is None else self._output_padding(input, tuple(output_size))
-        )
+        extra = self.output_padding if output_size is None else self._output_padding(input, tuple(output_size))
         return type(self).function(
             input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
         )
@@ -172,16 +160,12 @@ class _ConvTranspose(_Conv):
         lengths = input.shape[-self.rank :]
         least = [
             (n - 1) * s - 2 * p + d * (k - 1) + 1
-            for n, s, p, d, k in zip(
-                lengths, self.stride, self.padding, self.dilation, self.kernel_size, strict=True
-            )
+            for n, s, p, d, k in zip(lengths, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
         ]
         extra = tuple(m - n for m, n in zip(output_size[-self.rank :], least, strict=True))
         if any(not 0 <= e < s for e, s in zip(extra, self.stride, strict=True)):
             raise located(
-                ArgumentError(
-                    f"requested an output size of {output_size}, but valid sizes start at {tuple(least)}"
-                )
+                ArgumentError(f"requested an output size of {output_size}, but valid sizes start at {tuple(least)}")
             )
         return extra
 

@@ -71,9 +71,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
         return tensor.uniform_(a, b, generator=generator)  # type: ignore[attr-defined, no-any-return]
 
 
-def normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
-) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Numbers drawn from the normal distribution."""
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)  # type: ignore[attr-defined, no-any-return]
@@ -86,9 +84,7 @@ def trunc_normal_(
     """Numbers drawn from the normal distribution, those not between a and b drawn again."""
     low, high = ((bound - mean) / (std * math.sqrt(2.0)) for bound in (a, b))
     if math.erf(high) - math.erf(low) < 1e-3:
-        raise located(
-            ArgumentError(f"trunc_normal_: almost nothing of N({mean}, {std}) is between {a} and {b}")
-        )
+        raise located(ArgumentError(f"trunc_normal_: almost nothing of N({mean}, {std}) is between {a} and {b}"))
     with no_grad():
         normal_(tensor, mean, std, generator)
         while True:

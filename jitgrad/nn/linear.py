@@ -52,9 +52,7 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
-        self.register_parameter(
-            "bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
-        )
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -70,9 +68,7 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         """Its sizes."""
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 class Bilinear(Module):
@@ -92,9 +88,7 @@ class Bilinear(Module):
         self.in2_features = in2_features
         self.out_features = out_features
         self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
-        self.register_parameter(
-            "bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
-        )
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -141,17 +135,13 @@ class Embedding(Module):
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
-        given = (
-            empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
-        )
+        given = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
         self.weight = Parameter(given, not _freeze)
         if _weight is None:
             self.reset_parameters()
 
     @classmethod
-    def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
-    ) -> Embedding:
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
         """A table of the rows of `embeddings`, not trained if `freeze`."""
         if embeddings.ndim != 2:
             raise located(ArgumentError("Embeddings parameter is expected to be 2-dimensional"))

@@ -13,14 +13,10 @@ class _Loss(Module):
 
     reduction: str
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
         old = size_average is not None or reduce is not None
-        self.reduction = (
-            reduction_name(type(self).__name__, reduction, size_average, reduce) if old else reduction
-        )
+        self.reduction = reduction_name(type(self).__name__, reduction, size_average, reduce) if old else reduction
 
 
 class _WeightedLoss(_Loss):
@@ -70,9 +66,7 @@ class NLLLoss(_WeightedLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
-        return F.nll_loss(
-            input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
+        return F.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class MSELoss(_Loss):

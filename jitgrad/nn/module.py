@@ -63,9 +63,7 @@ class Module(ModuleState):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it. Call the module itself, which runs the hooks too."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if local.mode.tracer is None:

@@ -84,9 +84,7 @@ class AvgPool1d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
     def extra_repr(self) -> str:
         """Its numbers."""

@@ -40,14 +40,14 @@ class Adam(Optimizer):
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:  # fmt: skip
-        if not 0.0 <= lr:
+        if lr < 0.0:
             raise located(ArgumentError(f"Invalid learning rate: {lr}"))
-        if not 0.0 <= eps:
+        if eps < 0.0:
             raise located(ArgumentError(f"Invalid epsilon value: {eps}"))
         for i, beta in enumerate(betas):
             if not 0.0 <= beta < 1.0:
                 raise located(ArgumentError(f"Invalid beta parameter at index {i}: {beta}"))
-        if not 0.0 <= weight_decay:
+        if weight_decay < 0.0:
             raise located(ArgumentError(f"Invalid weight_decay value: {weight_decay}"))
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,

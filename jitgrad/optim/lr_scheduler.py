@@ -122,9 +122,7 @@ class MultiplicativeLR(LambdaLR):
 class StepLR(LRScheduler):
     """Times `gamma` every `step_size` epochs."""
 
-    def __init__(
-        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -205,9 +203,7 @@ class LinearLR(LRScheduler):
     ) -> None:  # fmt: skip
         if not 0 < start_factor <= 1.0:
             raise located(
-                ArgumentError(
-                    "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
-                )
+                ArgumentError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
             )
         if not 0 <= end_factor <= 1.0:
             raise located(ArgumentError("Ending multiplicative factor expected to be between 0 and 1."))

@@ -105,9 +105,7 @@ class Optimizer(Counted):
         for name, default in self.defaults.items():
             if default is required and name not in group:
                 raise located(
-                    ArgumentError(
-                        f"parameter group didn't specify a value of required optimization parameter {name}"
-                    )
+                    ArgumentError(f"parameter group didn't specify a value of required optimization parameter {name}")
                 )
             group.setdefault(name, default)
         self._check_new(group)
@@ -120,9 +118,7 @@ class Optimizer(Counted):
         named = [p for p in given if isinstance(p, tuple)]
         if named and len(named) != len(given):
             raise located(
-                ArgumentError(
-                    "all optimizer params should be with/without names. Some param names are missing"
-                )
+                ArgumentError("all optimizer params should be with/without names. Some param names are missing")
             )
         params = [p[1] for p in named] if named else given
         for p in params:
@@ -160,9 +156,7 @@ class Optimizer(Counted):
         if isinstance(value, (int, float)):
             return host_number(lambda: group[name], dtypes.float64, name)
         if isinstance(value, tuple):
-            return tuple(
-                [host_number(lambda i=i: group[name][i], dtypes.float64, name) for i in range(len(value))]
-            )
+            return tuple([host_number(lambda i=i: group[name][i], dtypes.float64, name) for i in range(len(value))])
         return value
 
     # stepping ---------------------------------------------------------------------------------------------
@@ -219,16 +213,12 @@ class Optimizer(Counted):
                 )
             )
         by_number = {
-            n: p
-            for g, s in zip(groups, saved, strict=True)
-            for n, p in zip(s["params"], g["params"], strict=True)
+            n: p for g, s in zip(groups, saved, strict=True) for n, p in zip(s["params"], g["params"], strict=True)
         }
         self.state.clear()
         for key, value in state_dict["state"].items():
             p = by_number.get(key)
-            self.state[key if p is None else p] = (
-                value if p is None else WatchedDict(self, _fitting(p, value))
-            )
+            self.state[key if p is None else p] = value if p is None else WatchedDict(self, _fitting(p, value))
         for g, s in zip(groups, saved, strict=True):
             for name, value in s.items():
                 if name != "params":
@@ -248,11 +238,11 @@ class Optimizer(Counted):
         own["param_groups"] = [WatchedDict(self, g, self._matters) for g in state["param_groups"]]
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        lines = []
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
+            lines += ["", f"Parameter Group {i}"]
             lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
-        return "\n".join([*lines, ")"])
+        return "\n".join([f"{type(self).__name__} (", *lines[1:], ")"])
 
 
 def _handle(table: HookTable, hook: Any) -> RemovableHandle:

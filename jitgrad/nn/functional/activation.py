@@ -161,22 +161,16 @@ def _implicit_dim(name: str, input: Tensor) -> int:
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
-def softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
-) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """exp(x) divided by its sum over `dim`."""
     return _softmax(input, _implicit_dim("softmax", input) if dim is None else dim, dtype)
 
 
-def log_softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
-) -> Tensor:
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """log(softmax(x)) over `dim`."""
     return _log_softmax(input, _implicit_dim("log_softmax", input) if dim is None else dim, dtype)
 
 
-def softmin(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
-) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """softmax(-x) over `dim`."""
     return softmax(-input, dim, _stacklevel, dtype)  # type: ignore[operator]

@@ -67,9 +67,7 @@ def _conv(
 
 def _check_weight(name: str, weight: Tensor, rank: int) -> None:
     if weight.ndim != rank + 2:
-        raise located(
-            ShapeError(f"{name}: the weight must have {rank + 2} axes{operand_lines([weight.type_])}")
-        )
+        raise located(ShapeError(f"{name}: the weight must have {rank + 2} axes{operand_lines([weight.type_])}"))
 
 
 def _named_padding(
@@ -130,16 +128,12 @@ def _conv_transpose(
     pads, extra = per_axis(padding, rank, "padding"), per_axis(output_padding, rank, "output_padding")
     for e, s, d in zip(extra, strides, dilations, strict=True):
         if not 0 <= e < max(s, d):
-            raise located(
-                ShapeError(f"{name}: output padding must be smaller than either stride or dilation, not {e}")
-            )
+            raise located(ShapeError(f"{name}: output padding must be smaller than either stride or dilation, not {e}"))
 
     def run(x: Tensor) -> Tensor:
         lengths = tuple(
             (n - 1) * s - 2 * p + d * (k - 1) + e + 1
-            for n, s, p, d, k, e in zip(
-                x.shape[2:], strides, pads, dilations, weight.shape[2:], extra, strict=True
-            )
+            for n, s, p, d, k, e in zip(x.shape[2:], strides, pads, dilations, weight.shape[2:], extra, strict=True)
         )
         return _with_bias(apply(ConvInputGrad(lengths, strides, pads, dilations, groups), x, weight), bias)
 

@@ -232,9 +232,7 @@ def binary_cross_entropy_with_logits(
     soft = pointwise(Softplus(1.0, math.inf), -x)  # type: ignore[operator]
     one_less = pointwise(Sub(), 1, target)
     if pos_weight is not None:
-        soft = pointwise(
-            Mul(), soft, pointwise(Add(), pointwise(Mul(), pointwise(Sub(), pos_weight, 1), target), 1)
-        )
+        soft = pointwise(Mul(), soft, pointwise(Add(), pointwise(Mul(), pointwise(Sub(), pos_weight, 1), target), 1))
     return reduced(_weighted(pointwise(Add(), pointwise(Mul(), one_less, x), soft), weight), how)
 
 

@@ -31,9 +31,7 @@ def batch_norm(
     scale = _affine(weight, bias)
     if not training:
         if running_mean is None or running_var is None:
-            raise located(
-                ArgumentError("batch_norm: running_mean and running_var must be defined in evaluation mode")
-            )
+            raise located(ArgumentError("batch_norm: running_mean and running_var must be defined in evaluation mode"))
         return apply(BatchNormInference(float(eps)), x, running_mean, running_var, *scale)
     count = _count(x)
     out, mean, var = apply_all(BatchNorm(float(eps)), x, *scale)
@@ -66,9 +64,7 @@ def _count(x: Tensor) -> int:
         count *= 1 if axis == 1 else n
     if count == 1:
         raise located(
-            ArgumentError(
-                f"Expected more than 1 value per channel when training, got input size {list(x.shape)}"
-            )
+            ArgumentError(f"Expected more than 1 value per channel when training, got input size {list(x.shape)}")
         )
     return count
 
@@ -79,9 +75,7 @@ def _move(running: Tensor, batch: Tensor, momentum: Any) -> None:
     write(running, convert(moved, running.dtype), "batch_norm")
 
 
-def _check_rows(
-    name: str, x: Tensor, normalized_shape: Sequence[int], parameters: Sequence[Tensor | None]
-) -> int:
+def _check_rows(name: str, x: Tensor, normalized_shape: Sequence[int], parameters: Sequence[Tensor | None]) -> int:
     shape = tuple(normalized_shape)
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
         raise located(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, ShapeError
 from jitgrad.ir.ops.pooling import AvgPool, MaxPool
 
 from ...dispatch import apply, constant
@@ -56,10 +56,21 @@ def _max_pool(
         raise located(ArgumentError(f"{name}: return_indices=True is not supported"))
     kernel = per_axis(kernel_size, rank, "kernel_size")
     strides = kernel if stride is None or stride == () else per_axis(stride, rank, "stride")
-    op = MaxPool(
-        kernel, strides, per_axis(padding, rank, "padding"), per_axis(dilation, rank, "dilation"), ceil_mode
-    )
+    pads, dilations = per_axis(padding, rank, "padding"), per_axis(dilation, rank, "dilation")
+    _check_padding(name, pads, kernel, dilations)
+    op = MaxPool(kernel, strides, pads, dilations, ceil_mode)
     return batched(lambda x: apply(op, x), input, rank, name)
+
+
+def _check_padding(name: str, pads: tuple[int, ...], kernel: tuple[int, ...], dilations: tuple[int, ...]) -> None:
+    for p, k, d in zip(pads, kernel, dilations, strict=True):
+        if not 0 <= p <= (d * (k - 1) + 1) // 2:
+            raise located(
+                ShapeError(
+                    f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} "
+                    f"and dilation={d}"
+                )
+            )
 
 
 def avg_pool1d(
@@ -95,6 +106,7 @@ def _avg_pool(
     if divisor_override == 0:
         raise located(ArgumentError(f"avg_pool{rank}d: divisor must be not zero"))
     pads = per_axis(padding, rank, "padding")
+    _check_padding(f"avg_pool{rank}d", pads, kernel, (1,) * rank)
     op = AvgPool(kernel, strides, pads, ceil_mode, count_include_pad, divisor_override or 0)
     return batched(lambda x: apply(op, x), input, rank, f"avg_pool{rank}d")
 
@@ -122,9 +134,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 def _adaptive_avg_pool(rank: int, input: Tensor, output_size: Any) -> Tensor:
     given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
     if len(given) != rank or any(n is not None and not isinstance(n, int) for n in given):
-        raise located(
-            ArgumentTypeError(f"adaptive_avg_pool{rank}d: output_size must be one int or None, or {rank}")
-        )
+        raise located(ArgumentTypeError(f"adaptive_avg_pool{rank}d: output_size must be one int or None, or {rank}"))
 
     def run(x: Tensor) -> Tensor:
         lengths = tuple(x.shape[2:])

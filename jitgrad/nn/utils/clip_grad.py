@@ -38,7 +38,7 @@ def get_total_norm(
         if norm_type == 2.0:
             total = _sum([(t * t).sum() for t in given]).sqrt()
         elif math.isinf(norm_type):
-            total = _largest([t.abs().amax() for t in given], norm_type)
+            total = _extreme([t.abs() for t in given], norm_type > 0)
         elif norm_type == 0.0:
             total = _sum([convert((t != 0).any(), t.dtype) for t in given])
         else:
@@ -61,10 +61,12 @@ def _sum(parts: list[Any]) -> Any:
     return total
 
 
-def _largest(parts: list[Any], norm_type: float) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.maximum(part) if norm_type > 0 else total.minimum(part)
+def _extreme(sizes: list[Any], largest: bool) -> Any:
+    """The largest of all elements, or the smallest."""
+    total = None
+    for size in sizes:
+        part = size.amax() if largest else size.amin()
+        total = part if total is None else total.maximum(part) if largest else total.minimum(part)
     return total
 
 

@@ -101,9 +101,7 @@ class Subset(Dataset[Any]):
         return len(self.indices)
 
 
-def random_split(
-    dataset: Dataset[Any], lengths: Sequence[float], generator: Generator | None = None
-) -> list[Subset]:
+def random_split(dataset: Dataset[Any], lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
     """Subsets of these lengths, or of these shares of the dataset, drawn at random without overlap.
 
     >>> import jitgrad as jg
@@ -131,9 +129,7 @@ def _counts(lengths: Sequence[float], total: int) -> list[int]:
         counts[i % len(counts)] += 1
     for i, n in enumerate(counts):
         if n == 0:
-            warnings.warn(
-                f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=3
-            )
+            warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=3)
     return counts
 
 

@@ -45,9 +45,7 @@ class DataLoader:
         pin_memory_device: str = "", in_order: bool = True,
     ) -> None:  # fmt: skip
         if num_workers:
-            raise located(
-                ArgumentError("DataLoader: items are loaded in this process only; num_workers must be 0")
-            )
+            raise located(ArgumentError("DataLoader: items are loaded in this process only; num_workers must be 0"))
         self.dataset: Dataset[Any] = dataset
         self.num_workers = num_workers
         self.pin_memory = pin_memory
@@ -119,13 +117,9 @@ def _check_arguments(
         raise located(ArgumentError("sampler option is mutually exclusive with shuffle"))
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise located(
-            ArgumentError(
-                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
-            )
+            ArgumentError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
         )
     if batch_size is None and drop_last:
         raise located(
-            ArgumentError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
-            )
+            ArgumentError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         )

@@ -47,9 +47,7 @@ class RandomSampler(Sampler):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
             raise located(
-                ArgumentError(
-                    f"num_samples should be a positive integer value, but got num_samples={num_samples}"
-                )
+                ArgumentError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
             )
         self.data_source = data_source
         self.replacement = replacement
@@ -96,9 +94,7 @@ class WeightedRandomSampler(Sampler):
     ) -> None:  # fmt: skip
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise located(
-                ArgumentError(
-                    f"num_samples should be a positive integer value, but got num_samples={num_samples}"
-                )
+                ArgumentError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
             )
         self.weights = weights
         self.num_samples = num_samples
@@ -108,9 +104,7 @@ class WeightedRandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         weights = np.asarray(self.weights, np.float64)
         if not self.replacement and self.num_samples > np.count_nonzero(weights):
-            raise located(
-                ArgumentError("cannot draw more samples without replacement than there are weights above 0")
-            )
+            raise located(ArgumentError("cannot draw more samples without replacement than there are weights above 0"))
         count = self.num_samples if self.replacement else len(weights)
         u = to_array(rand(count, dtype=float64, generator=self.generator))
         if self.replacement:
@@ -135,14 +129,10 @@ class BatchSampler(Sampler):
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise located(
-                ArgumentError(
-                    f"batch_size should be a positive integer value, but got batch_size={batch_size}"
-                )
+                ArgumentError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
             )
         if not isinstance(drop_last, bool):
-            raise located(
-                ArgumentError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
-            )
+            raise located(ArgumentError(f"drop_last should be a boolean value, but got drop_last={drop_last}"))
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last

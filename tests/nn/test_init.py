@@ -1,0 +1,71 @@
+"""Initial values: their distributions, and those of the layers."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jitgrad as jg
+from jitgrad.nn import init
+
+
+@pytest.mark.parametrize(
+    ("fill", "bound", "deviation"),
+    [
+        (lambda w: init.uniform_(w, -2, 2), 2, 2 / math.sqrt(3)),
+        (lambda w: init.normal_(w, 0, 3), None, 3),
+        (init.xavier_uniform_, math.sqrt(6 / 500), math.sqrt(2 / 500)),
+        (lambda w: init.xavier_normal_(w, 2.0), None, 2 * math.sqrt(2 / 500)),
+        (lambda w: init.kaiming_uniform_(w, nonlinearity="relu"), math.sqrt(6 / 300), math.sqrt(2 / 300)),
+        (lambda w: init.kaiming_normal_(w, mode="fan_out"), None, math.sqrt(2 / 200)),
+    ],
+)
+def test_distributions(fill, bound, deviation):
+    jg.manual_seed(1)
+    w = jg.nn.Parameter(jg.zeros(200, 300))
+    assert fill(w) is w and w.requires_grad and w.is_leaf
+    x = w.detach().numpy()
+    assert abs(x.mean()) < 0.02 * deviation + 1e-3
+    np.testing.assert_allclose(x.std(), deviation, rtol=0.02)
+    assert bound is None or (np.abs(x).max() <= bound and np.abs(x).max() > 0.98 * bound)
+
+
+def test_truncated_normal():
+    jg.manual_seed(0)
+    x = init.trunc_normal_(jg.zeros(100, 100), std=1.0, a=-1.0, b=0.5).numpy()
+    assert x.min() >= -1 and x.max() <= 0.5 and x.min() < -0.98 and x.max() > 0.48
+    with pytest.raises(ValueError, match="almost nothing"):
+        init.trunc_normal_(jg.zeros(2), a=8.0, b=9.0)
+
+
+def test_constants_gains_and_errors():
+    assert init.ones_(jg.zeros(2)).tolist() == [1, 1] and init.zeros_(jg.ones(2)).tolist() == [0, 0]
+    assert init.calculate_gain("relu") == math.sqrt(2) and init.calculate_gain("leaky_relu", 1) == 1
+    with pytest.raises(ValueError, match="Unsupported nonlinearity"):
+        init.calculate_gain("nothing")
+    with pytest.raises(ValueError, match="fewer than 2 dimensions"):
+        init.xavier_uniform_(jg.zeros(3))
+    with pytest.raises(ValueError, match="not supported"):
+        init.kaiming_normal_(jg.zeros(3, 3), mode="fan")
+
+
+def test_layers_start_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    jg.manual_seed(0)
+    for make in (
+        lambda lib: lib.nn.Linear(400, 300),
+        lambda lib: lib.nn.Conv2d(16, 64, 3, groups=2),
+        lambda lib: lib.nn.ConvTranspose2d(16, 64, 3),
+        lambda lib: lib.nn.Embedding(200, 300),
+        lambda lib: lib.nn.BatchNorm2d(7),
+    ):
+        mine, theirs = make(jg).state_dict(), make(torch).state_dict()
+        assert list(mine) == list(theirs)
+        for name, t in theirs.items():
+            a, b = mine[name].numpy(), t.numpy()
+            assert a.shape == b.shape and a.dtype == b.dtype
+            if a.size > 50:
+                np.testing.assert_allclose(a.std(), b.std(), rtol=0.2)
+                np.testing.assert_allclose(np.abs(a).max(), np.abs(b).max(), rtol=0.2)
+            else:
+                np.testing.assert_array_equal(a, b)

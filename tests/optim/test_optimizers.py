@@ -1,0 +1,217 @@
+"""Optimizers against PyTorch's: the same trajectories, states, representations and errors."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import jitgrad as jg
+
+torch = pytest.importorskip("torch")
+from nn_pair import array  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+OPTIMIZERS = [
+    "SGD(p, lr=0.1)",
+    "SGD(p, lr=0.1, momentum=0.9)",
+    "SGD(p, lr=0.1, momentum=0.9, dampening=0.3, weight_decay=0.1)",
+    "SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1)",
+    "SGD(p, lr=0.1, weight_decay=0.1, maximize=True)",
+    "Adam(p, lr=0.1)",
+    "Adam(p, lr=0.1, betas=(0.5, 0.9), eps=1e-3, weight_decay=0.1)",
+    "Adam(p, lr=0.1, amsgrad=True, maximize=True)",
+    "Adam(p, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True)",
+    "AdamW(p, lr=0.1)",
+    "AdamW(p, lr=0.1, weight_decay=0.3, amsgrad=True)",
+    "SGD([{'params': p[:1], 'lr': 0.5}, {'params': p[1:], 'momentum': 0.5}], lr=0.01)",
+    "Adam([{'params': p[:1], 'betas': (0.5, 0.6)}, {'params': p[1:]}], lr=0.05)",
+    "Adam([('first', p[0]), ('second', p[1]), ('third', p[2])])",
+]
+
+
+def parameters(lib, dtype="f8"):
+    return [lib.tensor(array(s, i, dtype), requires_grad=True) for i, s in enumerate([(3, 4), (5,), ()])]
+
+
+def make(lib, text, p):
+    return eval(f"lib.optim.{text}", {"lib": lib, "p": p})
+
+
+def train(lib, optimizer, p, steps, start=0):
+    """Descend on a function whose gradients change; the parameters after each step."""
+    path = []
+    for step in range(start, start + steps):
+        loss = sum(((q * (1 + 0.1 * step) - 0.3) ** 2).sum() for q in p) + p[0].sum() * p[2]
+        loss.backward()
+        if step % 3 == 1:
+            p[1].grad = None  # a parameter without gradient is passed over
+        optimizer.step()
+        optimizer.zero_grad()
+        path.append([q.detach().numpy().copy() for q in p])
+    return path
+
+
+def assert_equal_paths(got, want, rtol):
+    for mine, theirs in zip(got, want, strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("text", OPTIMIZERS)
+@pytest.mark.parametrize(("dtype", "rtol"), [("f8", 1e-12), ("f4", 2e-5)])
+def test_trajectory(text, dtype, rtol):
+    mine, theirs = parameters(jg, dtype), parameters(torch, dtype)
+    a, b = make(jg, text, mine), make(torch, text, theirs)
+    assert repr(a) == repr(b)
+    assert_equal_paths(train(jg, a, mine, 12), train(torch, b, theirs, 12), rtol)
+    got, want = a.state_dict(), b.state_dict()
+    assert got["param_groups"] == want["param_groups"]
+    assert list(got["state"]) == list(want["state"])
+    for key, state in want["state"].items():
+        assert list(got["state"][key]) == list(state)
+        for name, t in state.items():
+            assert str(got["state"][key][name].dtype).split(".")[1] == str(t.dtype).split(".")[1]
+            np.testing.assert_allclose(got["state"][key][name].numpy(), t.numpy(), rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("text", ["SGD(p, lr=0.1, momentum=0.9)", "Adam(p, lr=0.1, amsgrad=True)"])
+@pytest.mark.parametrize("how", ["state_dict", "pickle", "deepcopy"])
+def test_going_on_from_a_saved_state(text, how):
+    p, q = parameters(jg), parameters(jg)
+    a, b = make(jg, text, p), make(jg, text, q)
+    whole = train(jg, a, p, 8)
+    train(jg, b, q, 4)
+    if how == "state_dict":
+        q = [jg.tensor(x.detach().numpy(), requires_grad=True) for x in q]
+        state = b.state_dict()
+        b = make(jg, text, q)
+        b.load_state_dict(state)
+    else:
+        q, b = pickle.loads(pickle.dumps((q, b))) if how == "pickle" else copy.deepcopy((q, b))
+        assert b.param_groups[0]["params"][0] is q[0]
+    assert_equal_paths(train(jg, b, q, 4, start=4), whole[4:], 1e-12)
+
+
+def test_closure_and_hooks():
+    p = parameters(jg)
+    optimizer = jg.optim.SGD(p, lr=0.1)
+    log = []
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: log.append("before"))
+    handle = optimizer.register_step_post_hook(lambda o, args, kwargs: log.append("after"))
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (p[0] ** 2).sum()
+        loss.backward()
+        return loss
+
+    first = optimizer.step(closure).item()
+    handle.remove()
+    assert optimizer.step(closure).item() < first
+    assert log == ["before", "after", "before"]
+
+
+def test_zero_grad():
+    p = parameters(jg)
+    optimizer = jg.optim.SGD(p, lr=0.1)
+    (p[0] ** 2).sum().backward()
+    optimizer.zero_grad(set_to_none=False)
+    assert not p[0].grad.any() and p[1].grad is None
+    optimizer.zero_grad()
+    assert p[0].grad is None
+
+
+def test_adding_a_group():
+    p = parameters(jg)
+    optimizer = jg.optim.SGD(p[:1], lr=0.1)
+    optimizer.add_param_group({"params": p[1], "lr": 0.2})
+    assert [g["lr"] for g in optimizer.param_groups] == [0.1, 0.2]
+    for bad, error in [
+        ({"params": p[0]}, ValueError),
+        ({"params": {p[2]}}, TypeError),
+        ({"params": [3]}, TypeError),
+        ({"params": p[0] * 2}, ValueError),
+        ([p[2]], TypeError),
+    ]:
+        with pytest.raises(error):
+            optimizer.add_param_group(bad)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SGD(p, lr=-1)", "SGD(p, momentum=-1)", "SGD(p, weight_decay=-1)", "SGD(p, nesterov=True)", "SGD([])",
+        "SGD(p[0])", "Adam(p, lr=-1)", "Adam(p, betas=(1.0, 0.9))", "Adam(p, eps=-1)", "AdamW(p, weight_decay=-1)",
+        "SGD([{'params': p}, {'params': p[:1]}])",
+    ],
+)  # fmt: skip
+def test_errors_are_pytorchs(text):
+    with pytest.raises(Exception) as theirs:
+        make(torch, text, parameters(torch))
+    with pytest.raises(type(theirs.value)):
+        make(jg, text, parameters(jg))
+
+
+def test_state_that_does_not_fit():
+    p = parameters(jg)
+    a, b = jg.optim.SGD(p, lr=0.1), jg.optim.SGD(p[:1], lr=0.1)
+    with pytest.raises(ValueError, match="doesn't match the size"):
+        b.load_state_dict(a.state_dict())
+    b.add_param_group({"params": p[1:]})
+    with pytest.raises(ValueError, match="different number"):
+        b.load_state_dict(a.state_dict())
+
+
+COUNTED = {
+    "momentum switched off": lambda o: o.param_groups[0].update(momentum=0),
+    "nesterov": lambda o: o.param_groups[0].update(nesterov=True),
+    "weight decay switched on": lambda o: o.param_groups[0].__setitem__("weight_decay", 0.1),
+    "new group": lambda o: o.add_param_group({"params": jg.zeros(1, requires_grad=True)}),
+    "state": lambda o: o.load_state_dict(o.state_dict()),
+    "state entry": lambda o: o.state[o.param_groups[0]["params"][0]].update(momentum_buffer=jg.zeros(3, 4)),
+    "hook": lambda o: o.register_step_pre_hook(lambda *a: None),
+}
+
+
+@pytest.mark.parametrize("change", COUNTED)
+def test_changes_that_count(change):
+    p = parameters(jg)
+    optimizer = jg.optim.SGD(p, lr=0.1, momentum=0.9)
+    train(jg, optimizer, p, 2)
+    before = optimizer._epoch
+    COUNTED[change](optimizer)
+    assert optimizer._epoch != before
+
+
+def test_changes_that_do_not_count():
+    p = parameters(jg)
+    optimizer = jg.optim.SGD(p, lr=0.1, momentum=0.9)
+    scheduler = jg.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    train(jg, optimizer, p, 2)
+    before = optimizer._epoch
+    optimizer.param_groups[0]["lr"] = 0.3
+    optimizer.param_groups[0]["momentum"] = 0.8
+    optimizer.param_groups[0]["nesterov"] = False
+    scheduler.step()
+    train(jg, optimizer, p, 2)
+    assert optimizer._epoch == before
+
+
+def test_every_option_of_an_unknown_optimizer_counts():
+    class Plain(jg.optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        @jg.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p -= group["lr"] * p.grad
+
+    p = parameters(jg)
+    optimizer = Plain(p, 0.1)
+    before = optimizer._epoch
+    optimizer.param_groups[0]["lr"] = 0.2
+    assert optimizer._epoch != before
