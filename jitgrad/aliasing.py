@@ -8,17 +8,20 @@ view as a functional write to the base, so that gradients are those of the progr
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from jitgrad.ir.errors import AutogradError, DTypeError, ShapeError
 from jitgrad.ir.op import View
+from jitgrad.ir.ops.indexing import IndexPut
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 
 from .dispatch import apply, edge, infer, record
+from .errors import located
 from .mode import local
 from .tape import Storage, TapeNode
 from .tensor import Tensor, ViewInfo, note_rebinding, to_array, wrap
@@ -186,19 +189,19 @@ def check_writable(t: Tensor, what: str) -> None:
     if not local.mode.grad:
         return
     if t._requires_grad and t._node is None:
-        raise AutogradError(
-            f"a leaf Variable that requires grad is being used in an in-place operation: {what}"
+        raise located(
+            AutogradError(f"a leaf Variable that requires grad is being used in an in-place operation: {what}")
         )
     origin = None if t._view is None else t._view.origin
     if origin is not None and origin._requires_grad and origin._node is None:
-        raise AutogradError(
-            f"a view of a leaf Variable that requires grad is being used in an in-place operation: {what}"
+        raise located(
+            AutogradError(
+                f"a view of a leaf Variable that requires grad is being used in an in-place operation: {what}"
+            )
         )
 
 
-def write(
-    t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: bool = False
-) -> Tensor:
+def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: bool = False) -> Tensor:
     """Replace the contents of `t` by `value` (same shape; same dtype after the caller's conversion).
 
     Nothing is written if a check fails. `assigned` says that `value` was not computed from `t`, whose history
@@ -207,19 +210,16 @@ def write(
     """
     check_writable(t, what)
     if value.shape != t.shape:
-        raise ShapeError(
-            f"{what}: result shape {tuple(value.shape)} does not fit the written {tuple(t.shape)}"
+        raise located(
+            ShapeError(f"{what}: result shape {tuple(value.shape)} does not fit the written {tuple(t.shape)}")
         )
     if value._data.dtype != t._data.dtype:
-        raise DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}")
+        raise located(
+            DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}")
+        )
     mode = local.mode
     if mode.tracer is None or mode.tracer.ends_before_write(t):
-        repeats = 0 in _strides_of_long_axes(t._data) and not uniform
-        if not t._data.flags.writeable or repeats:
-            raise AutogradError(
-                f"{what}: unsupported operation: more than one element of the written-to tensor refers to a "
-                "single memory location; clone() the tensor before performing the operation"
-            )
+        _check_memory(t, what, uniform)
         np.copyto(t._data, value._data)
     else:
         mode.tracer.write(t, value)
@@ -227,6 +227,34 @@ def write(
     if mode.grad and (value._requires_grad or t._requires_grad):
         _rebase(t, value, assigned)
     return t
+
+
+def _check_memory(t: Tensor, what: str, uniform: bool) -> None:
+    data = t._data
+    if not data.flags.writeable or (not uniform and 0 in _strides_of_long_axes(data)):
+        raise located(
+            AutogradError(
+                f"{what}: unsupported operation: more than one element of the written-to tensor refers to a "
+                "single memory location; clone() the tensor before performing the operation"
+            )
+        )
+
+
+def put(t: Tensor, op: IndexPut, indices: Sequence[Tensor], value: Tensor, what: str) -> None:
+    """Write `value` at index tensors along the axes that `op` names; checks come first, as for `write`."""
+    mode = local.mode
+    if mode.tracer is not None and not mode.tracer.ends_before_write(t):
+        write(t, apply(op, t, *indices, value), what)
+        return
+    check_writable(t, what)
+    _check_memory(t, what, False)
+    data = (t._data, *[i._data for i in indices], value._data)
+    op.assign(*data)
+    storage_of(t)._version += 1
+    if mode.grad and (value._requires_grad or t._requires_grad):
+        result = wrap(t._data)
+        record(op, (t, *indices, value), data, (result,))
+        _rebase(t, result, False)
 
 
 def protect(t: Tensor, value: Tensor, since: int) -> None:
@@ -330,6 +358,7 @@ __all__ = [
     "is_view",
     "layout",
     "protect",
+    "put",
     "replace_data",
     "storage_of",
     "view",

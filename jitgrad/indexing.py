@@ -17,15 +17,15 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DimError, DTypeError, ShapeError
 from jitgrad.ir.op import View
 from jitgrad.ir.ops.broadcast import BroadcastTo
-from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.indexing import IndexPut, IndexSelect, TakeNd
 from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Slice
 
-from .aliasing import check_writable, views, write
+from .aliasing import check_writable, put, views, write
 from .dispatch import apply, constant
 from .errors import located
+from .functions.pointwise import filled
 from .memo import Memo
 from .mode import local
 from .tensor import Tensor, to_array
@@ -342,8 +342,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     indices = [coordinates[a] for a in axes]
     op = IndexPut(axes)
     region = TakeNd(axes).infer(target.type_, *[i.type_ for i in indices])[0].shape
-    value = fitted(value, region, target.dtype, indexed=True)
-    write(target, apply(op, target, *indices, value), "__setitem__")
+    put(target, op, indices, fitted(value, region, target.dtype, indexed=True), "__setitem__")
 
 
 def _is_single(value: Any) -> bool:
@@ -371,7 +370,7 @@ def fitted(
     if isinstance(value, (bool, int, float, complex)):
         if isinstance(value, complex) and not dtype.is_complex:
             raise located(DTypeError(f"value cannot be converted to type {dtype.name} without overflow"))
-        return apply(Full(shape, dtype, value))
+        return filled(shape, dtype, value)
     if not isinstance(value, Tensor):
         value = constant(np.asarray(value, dtype.np))
     if value.dtype is not dtype:

@@ -428,8 +428,14 @@ class IndexPut(_AtCoordinates):
         if self.accumulate:
             return self._accumulated(base, indices, value)
         out = np.array(base, order="C")
-        out[self._key(base, indices)] = value
+        self.assign(out, *indices, value)
         return out
+
+    def assign(self, base: Array, *rest: Array) -> None:
+        """Set the places in `base` itself, an array of the caller's; nothing is written if an index is wrong."""
+        *indices, value = rest
+        key = self._key(base, indices)
+        base[key] = value.copy() if np.may_share_memory(base, value) else value
 
     def _accumulated(self, base: Array, indices: Sequence[Array], value: Array) -> Array:
         key = self._key(base, indices)
