@@ -242,8 +242,8 @@ class CrossEntropy(_ClassLoss):
     `label_smoothing` is the share of the target's probability that is spread evenly over all classes.
 
     >>> import numpy as np
-    >>> CrossEntropy().reference(np.zeros((3, 2)), np.array([0, 1, 1])).round(4)
-    array(0.6931)
+    >>> print(CrossEntropy().reference(np.zeros((3, 2)), np.array([0, 1, 1])).round(4))
+    0.6931
     """
 
     reduction: str = "mean"
