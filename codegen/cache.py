@@ -8,10 +8,10 @@ folder that cannot be written, or read, costs nothing but the reuse.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import tempfile
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -116,14 +116,12 @@ class DiskCache:
 
 def disk_cache() -> DiskCache:
     """The cache that the configuration names; one object per folder and bound."""
-    key = (config.cache_dir, config.cache_mb)
-    with _LOCK:
-        found = _CACHES.get(key)
-        if found is None:
-            found = _CACHES[key] = DiskCache(config.cache_dir, config.cache_mb << 20)
-    return found
+    return _cache_of(config.cache_dir, config.cache_mb << 20)
 
 
-_LOCK: Final = threading.Lock()
-_CACHES: Final[dict[tuple[Path | None, int], DiskCache]] = {}
+@functools.cache
+def _cache_of(folder: Path | None, limit: int) -> DiskCache:
+    return DiskCache(folder, limit)
+
+
 COUNTERS: Final = Counters()
