@@ -7,8 +7,10 @@ modules and optimizers by their change counter, containers and plain objects by 
 
 from __future__ import annotations
 
+import dis
+import functools
 import types
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..tensor import Tensor
@@ -16,6 +18,12 @@ from ..tensor import Tensor
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 _DEPTH = 4
 _LONG = 64
+
+
+class StandsForFunction:
+    """Base of objects that run a function `_f` and keep notes of their own, which are no part of a fingerprint."""
+
+    _f: Callable[..., Any]
 
 
 def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
@@ -36,6 +44,8 @@ def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
     if kind is dict:
         pairs = list(x.items())[:_LONG]
         return (kind, len(x), tuple([(_name(k), fingerprint(v, depth - 1)) for k, v in pairs]))
+    if isinstance(x, StandsForFunction):
+        return (Same(x), fingerprint(x._f, depth))
     if isinstance(x, types.MethodType):
         return (Same(x.__func__), fingerprint(x.__self__, depth), _function(x.__func__, depth - 1))
     if isinstance(x, types.FunctionType):
@@ -85,13 +95,24 @@ def reached(f: types.FunctionType) -> list[tuple[str, Any]]:
             found[name] = cell.cell_contents
         except ValueError:  # an empty cell
             found[name] = None
-    stack = [f.__code__]
-    while stack:
-        code = stack.pop()
-        for name in code.co_names:
-            if name in f.__globals__:
-                found.setdefault(name, f.__globals__[name])
-        stack.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
+    for name in _global_names(f.__code__):
+        if name in f.__globals__:
+            found.setdefault(name, f.__globals__[name])
     if f.__defaults__:
         found["<defaults>"] = f.__defaults__
     return [(n, v) for n, v in found.items() if not isinstance(v, types.ModuleType)]
+
+
+@functools.lru_cache(4096)
+def _global_names(code: types.CodeType) -> tuple[str, ...]:
+    """The globals that `code` and the code objects inside it read; names of attributes are not among them."""
+    names: dict[str, None] = {}
+    stack = [code]
+    while stack:
+        current = stack.pop()
+        names.update((i.argval, None) for i in dis.get_instructions(current) if i.opname in _READS)
+        stack.extend(c for c in current.co_consts if isinstance(c, types.CodeType))
+    return tuple(names)
+
+
+_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})

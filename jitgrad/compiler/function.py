@@ -23,7 +23,7 @@ from ..dump import observer_for
 from ..mode import local
 from ..tensor import Tensor, rebinding
 from .explain import Explanation, Miss, describe_miss
-from .fingerprint import Same, fingerprint
+from .fingerprint import Same, StandsForFunction, fingerprint
 from .materialise import run_segment
 from .specialise import Escapes, Specialisation, replay, specialise
 from .tracer import Tracer
@@ -41,7 +41,7 @@ class _Eager:
         self.runs = 0
 
 
-class CompiledFunction:
+class CompiledFunction(StandsForFunction):
     """A compiled function; made by `jitgrad.compile`. Call it like the original."""
 
     def __init__(self, f: Callable[..., Any], *, fullgraph: bool = False, dump: str | None = None) -> None:

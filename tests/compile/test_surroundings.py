@@ -1,0 +1,49 @@
+"""What a compiled function depends on through names: globals it reads, and nothing that only shares a name."""
+
+import jitgrad as jg
+
+SCRIPT = """
+import jitgrad as jg
+
+w = jg.zeros(2, requires_grad=True)
+optimizer = jg.optim.SGD([w], lr=0.1)
+scale = 2.0
+sum = 0
+
+@jg.compile
+def inner(x):
+    return x * scale
+
+@jg.compile
+def step(x):
+    optimizer.zero_grad()
+    loss = inner(w - x).square().sum()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+for _ in range(3):
+    inner(jg.ones(2))
+    sum = step(jg.ones(2))
+"""
+
+
+def run_script():
+    scope = {"__name__": "script"}
+    exec(compile(SCRIPT, "script.py", "exec"), scope)
+    return scope
+
+
+def test_a_global_of_an_attributes_name_is_not_read():
+    explanation = run_script()["step"].explain()
+    assert not any(miss.differences for miss in explanation.misses)
+    assert [s.runs for s in explanation.specialisations] == [1, 2]  # the first finds no gradient to reset
+
+
+def test_a_global_that_changes_is_noticed_through_another_compiled_function():
+    scope = run_script()
+    before = scope["step"](jg.zeros(2)).item()
+    jg.Tensor.copy_(scope["w"].detach(), jg.zeros(2))
+    scope["scale"] = 0.0
+    assert before > 0
+    assert scope["step"](jg.zeros(2)).item() == 0
