@@ -214,9 +214,7 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
             ShapeError(f"{what}: result shape {tuple(value.shape)} does not fit the written {tuple(t.shape)}")
         )
     if value._data.dtype != t._data.dtype:
-        raise located(
-            DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}")
-        )
+        raise located(DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}"))
     mode = local.mode
     if mode.tracer is None or mode.tracer.ends_before_write(t):
         _check_memory(t, what, uniform)

@@ -71,12 +71,8 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
             device = arg
         elif isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
-        elif isinstance(arg, bool):
-            non_blocking = arg
-        elif arg is not None:
-            raise located(
-                ArgumentTypeError(f"to() received an invalid argument of type {type(arg).__name__}")
-            )
+        elif arg is not None and not isinstance(arg, bool):  # the bools are non_blocking and copy
+            raise located(ArgumentTypeError(f"to() received an invalid argument of type {type(arg).__name__}"))
     as_device(device)
     if dtype is not None and not isinstance(dtype, DType):
         raise located(ArgumentTypeError(f"to(): dtype must be a jitgrad dtype, not {dtype!r}"))
@@ -180,9 +176,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """
     if self.requires_grad and not force:
         raise located(
-            AutogradError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-            )
+            AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         )
     return to_array(self).view()
 
@@ -194,9 +188,7 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return array.copy() if copy else array
 
 
-def _array_wrap(
-    self: Tensor, array: np.ndarray[Any, Any], context: Any = None, return_scalar: bool = False
-) -> Tensor:
+def _array_wrap(self: Tensor, array: np.ndarray[Any, Any], context: Any = None, return_scalar: bool = False) -> Tensor:
     return wrap(np.asarray(array))
 
 
@@ -222,9 +214,7 @@ def _to_complex(self: Tensor) -> complex:
 
 def _to_index(self: Tensor) -> int:
     if self.dtype.kind not in ("int", "bool") or self.type_.numel != 1:
-        raise located(
-            ArgumentTypeError("only integer tensors of a single element can be converted to an index")
-        )
+        raise located(ArgumentTypeError("only integer tensors of a single element can be converted to an index"))
     return int(item(self))
 
 
@@ -243,9 +233,7 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 def _contains(self: Tensor, element: Any) -> bool:
     if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
         raise located(
-            DTypeError(
-                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
-            )
+            DTypeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
         )
     return bool((self == element).any().item())
 
@@ -267,8 +255,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         raise located(
             AutogradError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                "moment.  If you were attempting to deepcopy a module, this may be because of a jitgrad.nn.utils.weight_norm "
-                "usage"
+                "moment; detach() it first"
             )
         )
     out = memo[id(self)] = wrap(np.array(to_array(self)), type(self))
@@ -280,9 +267,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return out
 
 
-def _rebuild(
-    cls: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, state: Any
-) -> Tensor:
+def _rebuild(cls: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, state: Any) -> Tensor:
     out = wrap(array.view(dtype.np) if array.dtype != dtype.np else array, cls)
     out._requires_grad = requires_grad
     out.__dict__.update(state)

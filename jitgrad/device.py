@@ -45,6 +45,4 @@ def as_device(given: Any, index: int | None = None) -> Device:
         return CPU if at is None else Device("cpu", at)
     if kind in ("cuda", "mps", "xpu", "meta"):
         raise located(DeviceError(_NO_CUDA.format(given)))
-    raise located(
-        DeviceError(f"Expected one of cpu, cuda, ... device type at start of device string: {given}")
-    )
+    raise located(DeviceError(f"Expected one of cpu, cuda, ... device type at start of device string: {given}"))

@@ -63,9 +63,7 @@ def set_printoptions(
         >>> jg.set_printoptions(profile="default")
     """
     if profile is not None and profile not in _PROFILES:
-        raise located(
-            ArgumentError(f"set_printoptions: profile must be one of {sorted(_PROFILES)}, not {profile!r}")
-        )
+        raise located(ArgumentError(f"set_printoptions: profile must be one of {sorted(_PROFILES)}, not {profile!r}"))
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     changes: dict[str, Any] = dict(_PROFILES[profile]) if profile is not None else {}
     changes.update({k: v for k, v in given.items() if v is not None})
@@ -175,11 +173,7 @@ def _row(array: Array, indent: int, summarize: bool, fmt: Format, width: int) ->
 
 def _suffixes(t: Tensor) -> list[str]:
     default = local.mode.default_dtype
-    silent = (
-        (default,)
-        if t.type_.numel == 0
-        else (default, dtypes.to_complex(default), dtypes.int64, dtypes.bool_)
-    )
+    silent = (default,) if t.type_.numel == 0 else (default, dtypes.to_complex(default), dtypes.int64, dtypes.bool_)
     out = []
     if t.type_.numel == 0 and t.ndim != 1:
         out.append(f"size={tuple(t.shape)}")

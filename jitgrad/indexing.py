@@ -88,9 +88,7 @@ def _bound(value: Any) -> int | None:
     try:
         return operator.index(value)
     except TypeError:
-        raise located(
-            ArgumentTypeError("slice indices must be integers or None or have an __index__ method")
-        ) from None
+        raise located(ArgumentTypeError("slice indices must be integers or None or have an __index__ method")) from None
 
 
 def _step(value: Any) -> int:
@@ -110,16 +108,12 @@ def _index_tensor(item: Any) -> Tensor:
             array = array.astype(np.int64)
         if array.dtype not in dtypes.FROM_NUMPY:
             raise located(
-                DimError(
-                    f"tensors used as indices must be long, int, byte or bool tensors, not {array.dtype}"
-                )
+                DimError(f"tensors used as indices must be long, int, byte or bool tensors, not {array.dtype}")
             )
         item = constant(array)
     if item.dtype not in _INDEX_DTYPES and item.dtype not in (dtypes.bool_, dtypes.uint8):
         raise located(
-            DimError(
-                f"tensors used as indices must be long, int, byte or bool tensors, not {item.dtype.name}"
-            )
+            DimError(f"tensors used as indices must be long, int, byte or bool tensors, not {item.dtype.name}")
         )
     return item  # type: ignore[no-any-return]
 
@@ -174,9 +168,7 @@ def _plan(shape: Sequence[int], index: Any) -> _Plan:
     if missing < 0:
         if len(shape) == 0 and len(items) == 1 and isinstance(items[0], int):
             raise located(
-                DimError(
-                    "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
-                )
+                DimError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number")
             )
         raise located(DimError(f"too many indices for tensor of dimension {len(shape)}"))
     plan = _Plan(shape)
@@ -253,9 +245,7 @@ def _coordinates(plan: _Plan) -> dict[int, Tensor]:
         except ValueError:
             listed = ", ".join(str(list(i.shape)) for i in found.values())
             raise located(
-                DimError(
-                    f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
-                )
+                DimError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}")
             ) from None
         found = {a: i if i.shape == shape else apply(BroadcastTo(shape), i) for a, i in found.items()}
     return found
@@ -346,9 +336,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
 
 
 def _is_single(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, complex, np.generic)) or (
-        isinstance(value, Tensor) and value.ndim == 0
-    )
+    return isinstance(value, (bool, int, float, complex, np.generic)) or (isinstance(value, Tensor) and value.ndim == 0)
 
 
 def _masked(target: Tensor, axis: int, mask: Tensor, value: Any) -> Tensor:

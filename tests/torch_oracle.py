@@ -19,7 +19,8 @@ def inputs(lib):
 
     return {
         "L": lib, "np": np, "x": leaf(2, 3, 4), "v": leaf(5), "m": leaf(3, 3), "s": leaf(),
-        "n": lib.arange(24).reshape(2, 3, 4), "k": lib.tensor([0, 2, 1, 2]), "mask": lib.tensor([[True, False, True]] * 2),
+        "n": lib.arange(24).reshape(2, 3, 4), "k": lib.tensor([0, 2, 1, 2]),
+        "mask": lib.tensor([[True, False, True]] * 2),
         "f": lib.arange(12, dtype=lib.float32).reshape(3, 4), "z": lib.zeros(0, 3, dtype=lib.float64),
     }  # fmt: skip
 
@@ -72,9 +73,7 @@ def _gradients(lib, env, results):
     rng = np.random.default_rng(1)
     total = 0
     for r in results:
-        weights = lib.tensor(rng.standard_normal(tuple(r.shape)).tolist(), dtype=r.dtype).reshape(
-            tuple(r.shape)
-        )
+        weights = lib.tensor(rng.standard_normal(tuple(r.shape)).tolist(), dtype=r.dtype).reshape(tuple(r.shape))
         total = total + (r * weights).sum()
     total.backward()
     return [None if env[name].grad is None else _describe(env[name].grad) for name in LEAVES]

@@ -24,9 +24,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     tensor([1., 2.])
     """
     if not isinstance(src, Tensor):
-        raise located(
-            ArgumentTypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}")
-        )
+        raise located(ArgumentTypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}"))
     check_writable(self, "copy_")
     return write(self, fitted(src, tuple(self.shape), self.dtype, what="copy_"), "copy_", assigned=True)
 
@@ -48,9 +46,7 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
 def _check_number(value: Any, name: str) -> None:
     if isinstance(value, Tensor) and value.ndim:
         raise located(
-            ShapeError(
-                f"{name} only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
-            )
+            ShapeError(f"{name} only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
         )
 
 

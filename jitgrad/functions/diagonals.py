@@ -116,9 +116,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @public(method=False)
-def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None
-) -> Tensor:
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
     """The indices of the upper triangle of a matrix, a row for each dim.
 
     >>> import jitgrad as jg
@@ -130,9 +128,7 @@ def triu_indices(
 
 
 @public(method=False)
-def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None
-) -> Tensor:
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
     """The indices of the lower triangle of a matrix, a row for each dim.
 
     >>> import jitgrad as jg
@@ -159,9 +155,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise located(ShapeError(f"step is {step} but must be > 0"))
     if not 0 <= size <= self.shape[axis]:
         raise located(
-            ShapeError(
-                f"maximum size for tensor at dimension {axis} is {self.shape[axis]} but size is {size}"
-            )
+            ShapeError(f"maximum size for tensor at dimension {axis} is {self.shape[axis]} but size is {size}")
         )
     return view(Windows((axis,), (size,), (step,), (1,)), self)
 

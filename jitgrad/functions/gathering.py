@@ -160,9 +160,7 @@ def _places(input: Tensor, axis: int, index: Tensor, source: Tensor, name: str) 
     source = _rows(source)
     if list(source.shape) != shape:
         raise located(
-            ShapeError(
-                f"{name}(): source has shape {list(source.shape)}, but the indexed places have {shape}"
-            )
+            ShapeError(f"{name}(): source has shape {list(source.shape)}, but the indexed places have {shape}")
         )
     return source
 
@@ -318,9 +316,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     count = found[0].shape[0]
     if source.type_.numel < count:
         raise located(
-            ShapeError(
-                f"masked_scatter: the source has {source.type_.numel} elements, but {count} elements are masked"
-            )
+            ShapeError(f"masked_scatter: the source has {source.type_.numel} elements, but {count} elements are masked")
         )
     values = source.reshape(-1)[:count]  # type: ignore[attr-defined]
     out = apply(IndexPut(tuple(sorted(found))), _rows(wide), *[found[a] for a in sorted(found)], values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,9 +43,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if length < 0:
         raise located(ShapeError("narrow(): length must be non-negative."))
     if not -size <= first <= size:
-        raise located(
-            DimError(f"start out of range (expected to be in range of [{-size}, {size}], but got {first})")
-        )
+        raise located(DimError(f"start out of range (expected to be in range of [{-size}, {size}], but got {first})"))
     first = first + size if first < 0 else first
     if first + length > size:
         raise located(ShapeError(f"start ({first}) + length ({length}) exceeds dimension size ({size})."))
@@ -66,9 +65,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     size, at = input.shape[axis], int(index)
     if not -size <= at < size:
         raise located(
-            DimError(
-                f"select(): index {at} out of range for tensor of size {list(input.shape)} at dimension {axis}"
-            )
+            DimError(f"select(): index {at} out of range for tensor of size {list(input.shape)} at dimension {axis}")
         )
     part = stretch(input, axis, at % size, 1)
     return view(Reshape((*input.shape[:axis], *input.shape[axis + 1 :])), part)
@@ -150,9 +147,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def _tensors(tensors: Any, name: str) -> tuple[Tensor, ...]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
         raise located(
-            ArgumentTypeError(
-                f"{name}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}"
-            )
+            ArgumentTypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
         )
     if not tensors:
         error = ShapeError if name == "stack" else ArgumentError
@@ -160,9 +155,7 @@ def _tensors(tensors: Any, name: str) -> tuple[Tensor, ...]:
     for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise located(
-                ArgumentTypeError(
-                    f"{name}(): element {i} of the tensors is not a Tensor but {type(t).__name__}"
-                )
+                ArgumentTypeError(f"{name}(): element {i} of the tensors is not a Tensor but {type(t).__name__}")
             )
     return tuple(tensors)
 
@@ -300,9 +293,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     """
     axis = normalize_dim(dim, input.ndim)
     if input.ndim == 0:
-        raise located(
-            ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
-        )
+        raise located(ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"))
     size = input.shape[axis]
     if isinstance(indices_or_sections, (tuple, list)):
         cuts = [slice(int(i)).indices(size)[1] for i in indices_or_sections]
@@ -312,12 +303,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
             raise located(ShapeError(f"number of sections must be larger than 0, got {count}"))
         cuts = [size // count * i + min(i, size % count) for i in range(1, count)]
     bounds = [0, *cuts, size]
-    return tuple(
-        [
-            stretch(input, axis, a if b > a else 0, max(b - a, 0))
-            for a, b in zip(bounds, bounds[1:], strict=False)
-        ]
-    )
+    return tuple([stretch(input, axis, a if b > a else 0, max(b - a, 0)) for a, b in itertools.pairwise(bounds)])
 
 
 @public()

@@ -36,9 +36,7 @@ def repeat(self: Tensor, *args: Any, repeats: Sequence[int] | None = None) -> Te
     extra = len(counts) - self.ndim
     if extra < 0:
         raise located(
-            ShapeError(
-                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
-            )
+            ShapeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
         )
     if any(n < 0 for n in counts):
         raise located(ShapeError(f"repeat: negative counts in {list(counts)}"))
@@ -94,9 +92,7 @@ def repeat_interleave(
         counts = np.asarray(repeats)
     if (counts < 0).any():
         raise located(ShapeError("repeats can not be negative"))
-    places = np.repeat(
-        np.arange(length), counts.reshape(-1) if counts.size > 1 else int(counts.reshape(-1)[0])
-    )
+    places = np.repeat(np.arange(length), counts.reshape(-1) if counts.size > 1 else int(counts.reshape(-1)[0]))
     return apply(IndexSelect(axis), input, constant(places))
 
 
@@ -144,9 +140,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         return copied(Reshape(tuple(input.shape)), _rolled(flat, int(steps[0]), 0))
     given = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(given) != len(steps):
-        raise located(
-            ShapeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}")
-        )
+        raise located(ShapeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}"))
     out = input
     for step, dim in zip(steps, given, strict=True):
         out = _rolled(out, int(step), normalize_dim(dim, input.ndim))
@@ -206,9 +200,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         )
     if any(t.ndim > 1 for t in tensors):
         at = next(t for t in tensors if t.ndim > 1)
-        raise located(
-            ShapeError(f"jitgrad.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {at.shape}")
-        )
+        raise located(ShapeError(f"jitgrad.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {at.shape}"))
     swap = indexing == "xy" and len(tensors) >= 2
     order = (1, 0, *range(2, len(tensors))) if swap else tuple(range(len(tensors)))
     shape = tuple(tensors[i].type_.numel for i in order)
@@ -251,8 +243,6 @@ def broadcast_shapes(*shapes: Any) -> Any:
     for s in given:
         for i, n in enumerate(s, rank - len(s)):
             if n not in (1, out[i]) and out[i] != 1:
-                raise located(
-                    ShapeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {given}")
-                )
+                raise located(ShapeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {given}"))
             out[i] = n if out[i] == 1 else out[i]
     return Size(out)

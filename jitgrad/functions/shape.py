@@ -1,4 +1,4 @@
-"""Rearranging a tensor without computing: other shapes, other orders of axes, repeated axes; views where PyTorch's are."""
+"""Other shapes, other orders of axes, repeated axes: views, where PyTorch gives views."""
 
 from __future__ import annotations
 
@@ -216,9 +216,7 @@ def _matrix_transpose(input: Tensor) -> Tensor:
     """The last two axes exchanged."""
     if input.ndim < 2:
         raise located(
-            ShapeError(
-                f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."
-            )
+            ShapeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
         )
     return transpose(input, -2, -1)
 
@@ -239,9 +237,7 @@ def adjoint(input: Tensor) -> Tensor:
 def _hermitian(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix."""
     if input.ndim not in (0, 2):
-        raise located(
-            ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.")
-        )
+        raise located(ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor."))
     return adjoint(input) if input.ndim == 2 else input
 
 

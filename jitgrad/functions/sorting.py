@@ -24,9 +24,7 @@ from .registry import numpy_names, public
 
 @public()
 @numpy_names
-def sort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None
-) -> ValuesAndIndices:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> ValuesAndIndices:
     """The elements in order along `dim`, and their indices; equal elements keep theirs. NaN counts as largest.
 
     >>> import jitgrad as jg
@@ -237,9 +235,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     tensor([0, 1, 2])
     """
     if boundaries.ndim != 1:
-        raise located(
-            ShapeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-        )
+        raise located(ShapeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"))
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 

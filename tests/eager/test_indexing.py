@@ -253,9 +253,7 @@ def test_nested_lists_index_one_axis():
     assert jg.arange(6).reshape(3, 2)[[[0, 2], [1, 1]]].shape == (2, 2, 2)
 
 
-@pytest.mark.parametrize(
-    "read", [lambda x, i: x.gather(0, i), lambda x, i: x.index_select(0, i), lambda x, i: x[i]]
-)
+@pytest.mark.parametrize("read", [lambda x, i: x.gather(0, i), lambda x, i: x.index_select(0, i), lambda x, i: x[i]])
 def test_indices_out_of_range_raise_index_error(read):
     with pytest.raises(IndexError, match="3"):
         read(jg.zeros(3), jg.tensor([0, 3]))

@@ -27,9 +27,7 @@ class Program:
             self.say(f"leaf{i}", f"leaf({i}, {shape}, {self.random.random() < 0.7})", np.zeros(shape), None)
             self.new(f"leaf{i} * 1", np.zeros(shape), None)
         for _ in range(self.random.randint(4, 14)):
-            self.random.choice(
-                [self.view, self.view, self.view, self.compute, self.write, self.write, self.write]
-            )()
+            self.random.choice([self.view, self.view, self.view, self.compute, self.write, self.write, self.write])()
 
     def say(self, name, expression, array, source):
         self.statements.append(f"{name} = {expression}")
@@ -102,13 +100,13 @@ class Program:
         a = self.arrays[x]
         group = self.groups[x]
         other = self.random.choice(
-            [n for n, b in self.arrays.items() if self.groups[n] != group and _fits(b.shape, a.shape)]
-            or ["0.5"]
+            [n for n, b in self.arrays.items() if self.groups[n] != group and _fits(b.shape, a.shape)] or ["0.5"]
         )
         same_shape = [n for n, b in self.arrays.items() if b.shape == a.shape and self.groups[n] != group]
         source = self.random.choice([*same_shape, f"{x}.clone()", f"{x} * 2"])
         options = [
-            f"{x}.mul_({other})", f"{x}.add_({other})", f"{x}.sub_({other}, alpha=2)", f"{x}.sin_()", f"{x}.tanh_()", f"{x}.copy_({source})", f"{x}[...] = {other}", f"{x}.neg_()",
+            f"{x}.mul_({other})", f"{x}.add_({other})", f"{x}.sub_({other}, alpha=2)", f"{x}.sin_()",
+            f"{x}.tanh_()", f"{x}.copy_({source})", f"{x}[...] = {other}", f"{x}.neg_()",
             f"no_grad(lambda: {x}.mul_(0.5))", f"no_grad(lambda: {x}.copy_({source}))",
             f"{x}.add_({source})",
         ]  # fmt: skip
@@ -129,9 +127,7 @@ def _repeats(a):
 
 
 def _fits(shape, target):
-    return len(shape) <= len(target) and all(
-        n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
-    )
+    return len(shape) <= len(target) and all(n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False))
 
 
 class Machine:
@@ -163,9 +159,7 @@ class Machine:
         return {n: t for n, t in self.env.items() if hasattr(t, "requires_grad")}
 
     def state(self):
-        return {
-            n: (t.requires_grad, t.is_leaf, t._version, t.detach().numpy()) for n, t in self.tensors().items()
-        }
+        return {n: (t.requires_grad, t.is_leaf, t._version, t.detach().numpy()) for n, t in self.tensors().items()}
 
     def gradients(self):
         rng = np.random.default_rng(99)
@@ -216,9 +210,7 @@ def compare(seed):
         _same_state(theirs.state(), ours.state(), shown)
     expected, got = expected_gradients(theirs, torch, program), ours.gradients()
     if isinstance(expected, str) or isinstance(got, str):
-        assert isinstance(expected, str) and isinstance(got, str), (
-            f"{shown}\nPyTorch: {expected}\njitgrad: {got}"
-        )
+        assert isinstance(expected, str) and isinstance(got, str), f"{shown}\nPyTorch: {expected}\njitgrad: {got}"
         return
     for e, g in zip(expected, got, strict=True):
         assert (e is None) == (g is None), f"{shown}\nPyTorch: {e}\njitgrad: {g}"
