@@ -84,8 +84,8 @@ class _Writer:
         where = ".".join(path) or "the object itself"
         raise located(
             ArgumentTypeError(
-                f"save: {where}: {type(x).__name__} cannot be saved; tensors, arrays, numbers, strings and containers of "
-                "them can. Of a module or an optimizer, save its state_dict()"
+                f"save: {where}: {type(x).__name__} cannot be saved; tensors, arrays, numbers, strings and containers "
+                "of them can. Of a module or an optimizer, save its state_dict()"
             )
         )
 

@@ -64,7 +64,7 @@ class _Loading:
         for hook in list(module._load_state_dict_post_hooks.values()):
             if hook(module, keys) is not None:
                 raise TypeError(
-                    "a hook of register_load_state_dict_post_hook changes the lists of keys in place; it must return None"
+                    "a hook of register_load_state_dict_post_hook must return None; it may change the lists in place"
                 )
 
     def result(self, name: str) -> IncompatibleKeys:
@@ -225,7 +225,7 @@ class ModuleState(ModuleTree):
         return _handle(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)` before loading."""
+        """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
         return _handle(self._load_state_dict_pre_hooks, lambda *args: hook(self, *args))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:

@@ -18,7 +18,7 @@ from .update import advance, assign, loss_of, scalar, with_gradients
 
 
 class Adam(Optimizer):
-    """Steps along the mean of gradients over the root of the mean of their squares (Kingma and Ba 2015, arXiv:1412.6980).
+    """Steps along mean gradient over root mean square of it (Kingma and Ba 2015, arXiv:1412.6980).
 
     `amsgrad` takes the largest mean of squares so far (Reddi et al. 2018). `weight_decay * p` is added to the gradient,
     or with `decoupled_weight_decay` the parameter is multiplied by `1 - lr * weight_decay`.

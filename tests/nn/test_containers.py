@@ -39,7 +39,7 @@ def test_module_list():
     assert kinds(m) == ["ReLU", "Linear", "Linear", "Linear", "Tanh"]
     del m[1:3]
     assert list(m._modules) == ["0", "1", "2"]
-    assert kinds(m[1:]) == ["Linear", "Tanh"] and kinds(m + [nn.ReLU()])[-1] == "ReLU"
+    assert kinds(m[1:]) == ["Linear", "Tanh"] and kinds(m + nn.ModuleList([nn.ReLU()]))[-1] == "ReLU"
     assert kinds([m.pop(0)]) == ["ReLU"] and len(m) == 2
 
 

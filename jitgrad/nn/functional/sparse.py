@@ -20,7 +20,9 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of `weight` [n, d] that the integers `input` [...] name, as [..., d]. Row `padding_idx` gets no gradient.
+    """The rows of `weight` [n, d] that the integers `input` [...] name, as [..., d].
+
+    Row `padding_idx` gets no gradient.
 
     >>> import jitgrad as jg
     >>> jg.nn.functional.embedding(jg.tensor([1, 0]), jg.tensor([[1.0], [2.0]]))
