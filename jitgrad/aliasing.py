@@ -160,7 +160,7 @@ def layout(t: Tensor, op: View | None = None) -> np.ndarray[Any, Any] | None:
         if info is not None:
             array, steps = info.base._data, info.ops + steps
         if not isinstance(array, np.ndarray):
-            array = _contiguous_layout(array.shape, array.dtype.np)
+            array = _contiguous_layout(array.shape, array.dtype)
     for step in steps:
         if isinstance(step, Reshape):
             try:
