@@ -187,12 +187,16 @@ def _shift(b: ir.IRBuilder, fn: Fn, dtype: DType, args: Values, lanes: int) -> i
     return shifted if arithmetic else b.select(fits, shifted, constant(0, dtype, lanes))
 
 
-def _divide(b: ir.IRBuilder, fn: Fn, dtype: DType, args: Values, lanes: int) -> ir.Value:
+def _divide(b: ir.IRBuilder, fn: Fn, dtype: DType, args: Values, lanes: int, in_float: bool = False) -> ir.Value:
     value, divisor = args
-    if dtype.is_signed:
-        operation = b.sdiv if fn is Fn.DIV else b.srem
-    else:
-        operation = b.udiv if fn is Fn.DIV else b.urem
+
+    def operation(x: ir.Value, y: ir.Value) -> ir.Value:
+        if in_float:
+            return _divide_in_float(b, fn, dtype, x, y, lanes)
+        if dtype.is_signed:
+            return b.sdiv(x, y) if fn is Fn.DIV else b.srem(x, y)
+        return b.udiv(x, y) if fn is Fn.DIV else b.urem(x, y)
+
     literal = _literal(divisor)
     if literal is not None and literal not in (0, -1):
         return operation(value, divisor)
@@ -205,3 +209,19 @@ def _divide(b: ir.IRBuilder, fn: Fn, dtype: DType, args: Values, lanes: int) -> 
     if fn is Fn.DIV:
         outcome = b.select(is_minus, b.sub(zero, value), outcome)
     return b.select(is_zero, zero, outcome)
+
+
+def divide_lanes(b: ir.IRBuilder, fn: Fn, dtype: DType, args: Values, lanes: int) -> ir.Value:
+    """Integer DIV or REM of vectors whose values are below 2**53 in magnitude, by way of float64.
+
+    Machines divide vectors of floats, but integers one at a time. The quotient of such integers, rounded to float64, never
+    crosses an integer, so that truncating it is exact.
+    """
+    return _divide(b, fn, dtype, args, lanes, in_float=True)
+
+
+def _divide_in_float(b: ir.IRBuilder, fn: Fn, dtype: DType, value: ir.Value, divisor: ir.Value, lanes: int) -> ir.Value:
+    wide, kind = register_type(dtypes.float64, lanes), value.type
+    up, down = (b.sitofp, b.fptosi) if dtype.is_signed else (b.uitofp, b.fptoui)
+    quotient = down(b.fdiv(up(value, wide), up(divisor, wide)), kind)
+    return quotient if fn is Fn.DIV else b.sub(value, b.mul(quotient, divisor))

@@ -29,7 +29,7 @@ from . import emit_convert as conv
 from .emit_analysis import ANY_LOAD, Dependencies, Dependency, stride
 from .emit_convert import I1, I8, I32, I64, POINTER, memory_type, register_type, splat_constant, vector_of
 from .emit_math import math_function
-from .emit_scalar import constant, emit_fn, intrinsic, type_suffix
+from .emit_scalar import constant, divide_lanes, emit_fn, intrinsic, type_suffix
 from .options import EmitOptions
 
 Key: TypeAlias = tuple[Expr, int]
@@ -249,7 +249,18 @@ class ValueEmitter:
         operand = expr.args[1 if fn is scalar.Fn.SELECT else 0].dtype
         if fn in scalar.MATH:
             return self._math(expr, args, lanes)
+        if fn in (scalar.Fn.DIV, scalar.Fn.REM) and lanes > 1 and self._divides_in_float(expr):
+            return divide_lanes(self.builder, fn, operand, args, lanes)
         return emit_fn(self.builder, fn, operand, expr.dtype, args, lanes, not self.options.strict)
+
+    def _divides_in_float(self, expr: Expr) -> bool:
+        """Whether an integer division's operands are surely below 2**53: narrow types, and indices."""
+        if expr.dtype.is_floating_point:
+            return False
+        if expr.dtype.itemsize < 8:
+            return True
+        is_index = not any(isinstance(e, Load | Param | AccRef) for e in walk.postorder([expr]))
+        return is_index and self.options.masked_tails  # which says that int64 converts in vectors
 
     def _math(self, expr: Expr, args: list[ir.Value], lanes: int) -> ir.Value:
         """A call of a mathematical function; half types go through float32."""

@@ -301,3 +301,20 @@ def test_deep_expressions_do_not_exhaust_the_stack():
         (Buffer(F32, "in"), Buffer(F32, "out")), 1, (), (loop(I, slot(0), Store(1, I, value), kind="vector"),)
     )
     emit_kernel(target.new_module("deep"), "deep", kernel, kernels.default_options())
+
+
+@OPTIONS
+def test_indices_divided_in_lanes(options):
+    """A reshape: out[i] = x[(i rem s1) * s2 + i div s1], whose divisions run in float64 where that is exact."""
+    column, row = scalar.apply(scalar.Fn.REM, I, slot(1)), scalar.apply(scalar.Fn.DIV, I, slot(1))
+    kernel = Kernel(
+        (Buffer(I32, "in"), Buffer(I32, "out")), 3, (),
+        (loop(I, slot(0), Store(1, I, load(0, I32, column * slot(2) + row)), kind="vector"),),
+    )  # fmt: skip
+    exact(*run_both(kernel, [np.arange(11 * 13, dtype="i"), np.zeros(143, "i")], [143, 13, 11], options=options))
+    bounds = Kernel((Buffer(I64, "out"),), 2, (), (loop(I, slot(0), Store(0, I, row), kind="vector"),))
+    big = 2**50
+    exact(*run_both(bounds, [np.zeros(70, "q")], [70, big], options=options))
+    offset = scalar.apply(scalar.Fn.DIV, I * slot(1) - 1, slot(1))  # the worst case: one below a multiple
+    near = Kernel((Buffer(I64, "out"),), 2, (), (loop(I, slot(0), Store(0, I, offset), kind="vector"),))
+    exact(*run_both(near, [np.zeros(70, "q")], [70, 2**46 + 1], options=options))
