@@ -3,7 +3,10 @@
     chunks: for each task: the accumulators of a block of columns lie in memory (in cache); row by row is folded in
     totals: for each block of columns: the chunks' accumulators are folded in order, then finished and stored
 
-Rows are the positions among the reduced axes. Chunk boundaries depend on the shape alone.
+Rows are the positions among the reduced axes. Where rows and columns lie one after another in all that is read, short
+rows are taken several at a time, as one wide row with accumulators of its own for each, so that loops have a length
+worth having. (That changes the order of folding, and so is done for reductions alone that do not ask for positions.)
+Boundaries depend on the shape alone.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from jitgrad.ir import scalar
-from jitgrad.ir.scalar import Expr
+from jitgrad.ir.scalar import Expr, Fn
 
+from ..fuse.element import walk
 from ..loops.ir import Init, Stmt, loop_var
-from .group_lowering import GroupLowering, accumulator_dtypes, ceil_div, fold_over
+from .group_lowering import GroupLowering, accumulator_dtypes, ceil_div, fold_over, new_fold
 from .kernel_builder import KernelBuilder, Launch, Scratch
 from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, nest, stretch
 from .nest import Axis
@@ -29,12 +33,13 @@ _MIN_ROWS, _MAX_ROWS = 64, 4096
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The loops of a column group, and how they are cut."""
+    """The loops of a column group, and how they are cut. `flat` runs through rows and columns as one, if that can be."""
 
     lowering: GroupLowering
     outer: Sequence[Axis]
     reduced: Sequence[Axis]
     inner: Axis
+    flat: Axis | None
 
     @property
     def outer_length(self) -> int:
@@ -42,39 +47,44 @@ class _Columns:
         return math.prod(a.extent for a in self.outer)
 
     @property
-    def rows(self) -> int:
-        """Positions among the reduced axes."""
-        return math.prod(a.extent for a in self.reduced)
+    def together(self) -> int:
+        """Rows in one wide row: a power of two."""
+        most = 1 if self.flat is None else max(1, COLUMNS // max(1, self.inner.extent))
+        return 1 << (most.bit_length() - 1)
 
     @property
-    def blocks(self) -> int:
-        """Blocks of columns."""
-        return ceil_div(self.inner.extent, COLUMNS)
+    def width(self) -> int:
+        """Elements in one wide row."""
+        return self.together * self.inner.extent
+
+    @property
+    def wide_rows(self) -> int:
+        """Wide rows."""
+        return -(-math.prod(a.extent for a in self.reduced) // self.together)
 
     @property
     def rows_each(self) -> int:
-        """Rows in a chunk: about the square root of all, so that neither chunks nor their number grow long."""
-        root = 1 << math.ceil(math.log2(max(1, self.rows)) / 2)
+        """Wide rows in a chunk: about the square root of all, so that neither chunks nor their number grow long."""
+        root = 1 << math.ceil(math.log2(max(1, self.wide_rows)) / 2)
         return min(max(root, _MIN_ROWS), _MAX_ROWS)
 
     @property
     def chunks(self) -> int:
-        """Chunks of rows."""
-        return ceil_div(self.rows, self.rows_each)
+        """Chunks of wide rows."""
+        return ceil_div(self.wide_rows, self.rows_each)
 
-    def builder(self) -> KernelBuilder:
-        """With the loops' merged variables known."""
-        b = self.lowering.builder()
-        b.use_axes([*self.outer, *self.reduced, self.inner])
-        return b
+    @property
+    def cells(self) -> int:
+        """Accumulators in all."""
+        return self.chunks * self.outer_length * self.width
 
-    def cell(self, b: KernelBuilder, chunk: Expr | None) -> Expr:
-        """Where the accumulators of a chunk (by default the first) lie, at the current outer and inner place."""
-        column, row = b.finish(self.inner.var), chunk
+    def cell(self, b: KernelBuilder, chunk: Expr | None, place: Expr) -> Expr:
+        """Where the accumulator at `place` in a chunk (by default the first) lies, at the current outer place."""
+        row = chunk
         if self.outer:
             outer = b.row_major(self.outer)
             row = outer if chunk is None else chunk * b.slot("outer length", self.outer_length) + outer
-        return column if row is None else row * b.extent(self.inner) + column
+        return place if row is None else row * b.slot("width", self.width) + place
 
 
 def lower_column(lowering: GroupLowering) -> list[Launch]:
@@ -83,37 +93,57 @@ def lower_column(lowering: GroupLowering) -> list[Launch]:
     everything = lowering.all_expressions()
     kept = lowering.loops(group.kept, everything)
     reduced = lowering.loops(group.axes or (), everything)
-    columns = _Columns(lowering, kept[:-1], reduced, kept[-1])
-    length = columns.chunks * columns.outer_length * columns.inner.extent
-    partials = []
-    for root in lowering.reductions:
-        partials.append([Scratch(d, length) for d in accumulator_dtypes(root)])
+    columns = _Columns(lowering, kept[:-1], reduced, kept[-1], _flat(lowering, reduced, kept[-1]))
+    partials = [[Scratch(d, columns.cells) for d in accumulator_dtypes(r)] for r in lowering.reductions]
     return [_first(columns, partials), _second(columns, partials)]
 
 
+def _flat(lowering: GroupLowering, reduced: Sequence[Axis], inner: Axis) -> Axis | None:
+    """Rows and columns as one axis, if everything streamed lies so and no reduction asks where an element is."""
+    position = loop_var("position")
+    for root in lowering.reductions:
+        fold = new_fold(lowering, root)
+        stepped = fold.stepped(scalar.arg(0, fold.operand_dtype), position)
+        if any(e is position for value in stepped for e in walk(value)):
+            return None
+    order = [v for axis in (*reduced, inner) for v in axis.variables]
+    merged = lowering.streamed_loops(lowering.group.index.index(v) for v in order)
+    return merged[0] if len(merged) == 1 else None
+
+
 def _first(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
-    b, lowering = columns.builder(), columns.lowering
-    chunks, blocks = b.slot("chunks", columns.chunks), b.slot("blocks", columns.blocks)
+    lowering, b = columns.lowering, columns.lowering.builder()
+    b.use_axes([*columns.outer, *((columns.flat,) if columns.flat else (*columns.reduced, columns.inner))])
+    chunks = b.slot("chunks", columns.chunks)
     rest = TASK / chunks
     chunk = TASK - rest * chunks
-    block = _outer_place(columns, b, rest, blocks)
-    vector = stretch(b, columns.inner, "j", block, scalar.const(COLUMNS), VECTOR)
-    row, height = loop_var("row"), b.slot("rows each", columns.rows_each)
-    b.split(row, columns.reduced)
+    blocks = ceil_div(columns.width, COLUMNS)
+    block = _outer_place(columns, b, rest, b.slot("blocks", blocks))
+    j, row, height = loop_var("j"), loop_var("row"), b.slot("rows each", columns.rows_each)
     start = chunk * height
-    rows = Header(row, start, scalar.minimum(start + height, b.slot("rows", columns.rows)), SERIAL)
+    rows = Header(row, start, scalar.minimum(start + height, b.slot("rows", columns.wide_rows)), SERIAL)
+    first, width = block * scalar.const(COLUMNS), b.slot("width", columns.width)
+    stop = scalar.minimum(first + scalar.const(COLUMNS), width)
+    whole = Header(j, first, stop, VECTOR)
+    if columns.flat:
+        b.place[columns.flat.var] = row * width + j
+        used = Header(j, first, scalar.minimum(stop, b.extent(columns.flat) - row * width), VECTOR)
+    else:
+        b.place[columns.inner.var] = j
+        b.split(row, columns.reduced)
+        used = whole
     starting: list[Stmt] = []
     folding: list[Stmt] = []
-    cell = columns.cell(b, chunk)
+    cell = columns.cell(b, chunk, j)
     for root, places in zip(lowering.reductions, partials):
         fold = fold_over(root, [b.load_scratch(p, cell) for p in places])
         updated = fold.stepped(b.finish(lowering.expression(root)), row)
         starting += [b.store_scratch(p, cell, v) for p, v in zip(places, fold.initial)]
         folding += _set_at_once(lowering, b, places, cell, updated)
     folding += lowering.store_full(b, lowering.full_stores)
-    tasks = columns.outer_length * columns.blocks * columns.chunks
+    tasks = columns.outer_length * blocks * columns.chunks
     parallel = Header(TASK, scalar.const(0), b.slot("tasks", tasks), PARALLEL)
-    body = [*nest([vector], starting), *nest([rows, vector], folding)]
+    body = [*nest([whole], starting), *nest([rows, used], folding)]
     return b.launch(nest([parallel], body), tasks, lowering.operations, lowering.label(" chunks"))
 
 
@@ -128,18 +158,6 @@ def _set_at_once(
     return inits + [b.store_scratch(p, cell, a) for p, a in zip(places, held)]
 
 
-def _set(
-    lowering: GroupLowering, b: KernelBuilder, places: Sequence[Scratch], cell: Expr, values: Sequence[Expr]
-) -> list[Stmt]:
-    """Set a state in memory. Several accumulators are computed before any is stored, since each may read all."""
-    inits: list[Stmt] = []
-    if len(values) > 1:
-        held = [lowering.new_accumulator(v.dtype) for v in values]
-        inits = [Init(a.index, v) for a, v in zip(held, values)]
-        values = held
-    return inits + [b.store_scratch(p, cell, v) for p, v in zip(places, values)]
-
-
 def _outer_place(columns: _Columns, b: KernelBuilder, position: Expr, blocks: Expr) -> Expr:
     """Place the outer axes; what is left of `position` is the block of columns."""
     if not columns.outer:
@@ -150,22 +168,48 @@ def _outer_place(columns: _Columns, b: KernelBuilder, position: Expr, blocks: Ex
 
 
 def _second(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
-    b, lowering = columns.builder(), columns.lowering
-    block = _outer_place(columns, b, TASK, b.slot("blocks", columns.blocks))
-    vector = stretch(b, columns.inner, "j", block, scalar.const(COLUMNS), VECTOR)
-    c = loop_var("c")
-    merging: list[Stmt] = []
+    """Folds the chunks of a block in order, then the rows of the wide row in halves, and stores what follows."""
+    lowering, b = columns.lowering, columns.lowering.builder()
+    b.use_axes([*columns.outer, columns.inner])
+    blocks = ceil_div(columns.width, COLUMNS)
+    block = _outer_place(columns, b, TASK, b.slot("blocks", blocks))
+    first = block * scalar.const(COLUMNS)
+    j, c, k, halving = loop_var("j"), loop_var("c"), loop_var("k"), loop_var("halving")
+    wide = Header(k, first, scalar.minimum(first + scalar.const(COLUMNS), b.slot("width", columns.width)), VECTOR)
+    half = scalar.apply(Fn.SHR, b.slot("together", columns.together), halving + scalar.const(1))
+    half = half * b.extent(columns.inner)
+    b.place[columns.inner.var] = j
     finishing: list[Stmt] = []
-    total, part = columns.cell(b, None), columns.cell(b, c)
     for root, places in zip(lowering.reductions, partials):
-        fold = fold_over(root, [b.load_scratch(p, total) for p in places])
-        merged = fold.merged(tuple(b.load_scratch(p, part) for p in places))
-        merging += _set_at_once(lowering, b, places, total, merged)
+        fold = fold_over(root, [b.load_scratch(p, columns.cell(b, None, j)) for p in places])
         finishing.append(Init(lowering.bindings[root.number].index, fold.result))
     finishing += outer_statements(lowering, b)
-    chunks = Header(c, scalar.const(1), b.slot("chunks", columns.chunks), SERIAL)
-    tasks = columns.outer_length * columns.blocks
+    body = [
+        *nest(
+            [Header(c, scalar.const(1), b.slot("chunks", columns.chunks), SERIAL), wide],
+            _merging(columns, b, partials, columns.cell(b, None, k), columns.cell(b, c, k)),
+        ),
+        *nest(
+            [
+                Header(halving, scalar.const(0), b.slot("halvings", columns.together.bit_length() - 1), SERIAL),
+                Header(k, scalar.const(0), half, VECTOR),
+            ],
+            _merging(columns, b, partials, columns.cell(b, None, k), columns.cell(b, None, k + half)),
+        ),
+        *nest([stretch(b, columns.inner, "j", block, scalar.const(COLUMNS), VECTOR)], finishing),
+    ]
+    tasks = columns.outer_length * blocks
     parallel = Header(TASK, scalar.const(0), b.slot("tasks", tasks), PARALLEL)
-    body = [*nest([chunks, vector], merging), *nest([vector], finishing)]
-    work = columns.outer_length * columns.inner.extent * (columns.chunks + 1)
-    return b.launch(nest([parallel], body), tasks, work, lowering.label(" totals"))
+    return b.launch(nest([parallel], body), tasks, columns.cells, lowering.label(" totals"))
+
+
+def _merging(
+    columns: _Columns, b: KernelBuilder, partials: Sequence[Sequence[Scratch]], left: Expr, right: Expr
+) -> list[Stmt]:
+    """Folds the accumulators at cell `right` into those at cell `left`."""
+    stmts: list[Stmt] = []
+    for root, places in zip(columns.lowering.reductions, partials):
+        fold = fold_over(root, [b.load_scratch(p, left) for p in places])
+        merged = fold.merged(tuple(b.load_scratch(p, right) for p in places))
+        stmts += _set_at_once(columns.lowering, b, places, left, merged)
+    return stmts

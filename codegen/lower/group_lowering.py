@@ -122,18 +122,25 @@ class GroupLowering:
 
     def loops(self, axes: Iterable[int], expressions: Iterable[Expr]) -> list[Axis]:
         """The loops over some axes of the domain, merged as far as all accesses of the group allow."""
-        everything = [*expressions, *self._store_elements()]
+        return self._merged(axes, [*expressions, *self._store_elements(self.group.roots)])
+
+    def streamed_loops(self, axes: Iterable[int]) -> list[Axis]:
+        """The same for what happens to each element of the domain, leaving out what follows from the results."""
+        streamed = [*self.reductions, *self.full_stores]
+        return self._merged(axes, [*map(self.expression, streamed), *self._store_elements(self.full_stores)])
+
+    def _merged(self, axes: Iterable[int], expressions: Iterable[Expr]) -> list[Axis]:
         values = self.program.values
-        uses = uses_of(everything, lambda n: values[n].shape)
+        uses = uses_of(expressions, lambda n: values[n].shape)
         return merge_axes([(self.group.index[k], self.group.domain[k]) for k in axes], uses)
 
     def all_expressions(self) -> list[Expr]:
         """Everything the group computes."""
         return [self.expression(r) for r in self.group.roots]
 
-    def _store_elements(self) -> list[Expr]:
+    def _store_elements(self, roots: Iterable[Root]) -> list[Expr]:
         found: list[Expr] = []
-        for root in self.group.roots:
+        for root in roots:
             if self._is_stored(root):
                 outer = root.number in self.bindings
                 index = self.outer_index(root) if outer else self.group.index

@@ -151,6 +151,7 @@ CASES: dict[str, tuple[Sequence[TensorType], Formula]] = {
         [f32(6, 8), f32(48)],
         lambda b, x, y: b(Exp(), b(Add(), b(Reshape((48,)), b(Exp(), x)), y)),
     ),
+    "few columns": ([f32(3000, 3)], lambda b, x: (b(Sum((0,), False), x), b(Amax((0,), True), b(Mul(), x, x)))),
     "argmax": (
         [f32(300, 5)],
         lambda b, x: (b(ArgMax((0,), False), x), b(ArgMax((1,), True), x), b(ArgMax((0, 1), False), x)),
