@@ -7,7 +7,6 @@ costs as much as all of its slots.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -39,16 +38,28 @@ _asarray = np.asarray
 _new = object.__new__
 
 
-def _fast_mask(op: Op, needs: tuple[bool, ...]) -> tuple[bool, bool, bool]:
-    """Residuals of a one- or two-operand op of real dtype: (first, second, result)."""
-    t = TensorType((1,), dtypes.float32)
-    keep, result = residual_mask(op, [t] * len(needs), needs)
-    return keep[0], keep[-1] and len(keep) > 1, result[0]
+class _Residuals:
+    """What the gradient rule of an op uses, found when first asked for: (first operand, second operand, result)."""
+
+    __slots__ = ("found", "needs", "op")
+
+    def __init__(self, op: Op, needs: tuple[bool, ...]) -> None:
+        self.op = op
+        self.needs = needs
+        self.found: tuple[bool, bool, bool] | None = None
+
+    def find(self, *arrays: Any) -> tuple[bool, bool, bool]:
+        """Ask the rule. Shapes don't matter to it, but the tape lets operands of pointwise ops broadcast."""
+        shapes = [(1,) if isinstance(self.op, Pointwise) else np.shape(x) for x in arrays]
+        types = [TensorType(shape, dtypes.float32) for shape in shapes]
+        keep, result = residual_mask(self.op, types, self.needs)
+        self.found = found = keep[0], keep[-1] and len(keep) > 1, result[0]
+        return found
 
 
 def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
     """Records `op` of two tensors of real dtype with one result."""
-    masks: list[Any] = [None, *(_LazyMask(op, (bool(code & 1), bool(code & 2))) for code in (1, 2, 3))]
+    used = [_Residuals(op, (bool(code & 1), bool(code & 2))) for code in range(4)]
 
     def record_binary(mode: Any, a: Any, b: Any, x: Any, y: Any, result: Any) -> None:
         left = right = None
@@ -61,7 +72,7 @@ def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
             code += 2
             source = b._node
             right = b if source is None else source if b._index == 0 else (source, b._index)
-        keep_x, keep_y, keep_out = masks[code].value
+        keep_x, keep_y, keep_out = used[code].found or used[code].find(x, y)
         node = result._node = _new(TapeNode)
         result._requires_grad = True
         node.op = op
@@ -87,10 +98,10 @@ def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
 
 def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any, Any], None]:
     """Records `op` of a tensor and a Python number, which is saved as it is."""
-    lazy = _LazyMask(op, (tensor_first, not tensor_first))
+    used = _Residuals(op, (tensor_first, not tensor_first))
 
     def record_with_number(mode: Any, a: Any, x: Any, number: Any, result: Any) -> None:
-        keep_first, keep_second, keep_out = lazy.value
+        keep_first, keep_second, keep_out = used.found or used.find(x, number)
         source = a._node
         edge = a if source is None else source if a._index == 0 else (source, a._index)
         dtype = x.dtype
@@ -125,10 +136,10 @@ def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any
 
 def _unary_recorder(op: Op) -> Callable[[Any, Any, Any, Any], None]:
     """Records `op` of one tensor of real dtype with one result."""
-    lazy = _LazyMask(op, (True,))
+    used = _Residuals(op, (True,))
 
     def record_unary(mode: Any, a: Any, x: Any, result: Any) -> None:
-        keep, _, keep_out = lazy.value
+        keep, _, keep_out = used.found or used.find(x)
         source = a._node
         node = result._node = _new(TapeNode)
         result._requires_grad = True
@@ -149,26 +160,21 @@ def _unary_recorder(op: Op) -> Callable[[Any, Any, Any, Any], None]:
     return record_unary
 
 
-class _LazyMask:
-    """Which residuals a gradient rule uses, found when first asked for."""
-
-    def __init__(self, op: Op, needs: tuple[bool, ...]) -> None:
-        self.op = op
-        self.needs = needs
-
-    @functools.cached_property
-    def value(self) -> tuple[bool, bool, bool]:
-        """(first operand, second operand, result)."""
-        return _fast_mask(self.op, self.needs)
+def _numpy_function(op: Op) -> Callable[..., Any]:
+    """NumPy's function with the op's meaning, or the op's reference."""
+    return type(op).ufunc if isinstance(op, Pointwise) and op.fast else op.reference
 
 
-def binary_method(op: Pointwise, slow: Slow, exact: DTypes = _NONE, weak: DTypes = _NONE) -> Callable[[Any, Any], Any]:
+def binary_method(
+    op: Op, slow: Slow, exact: DTypes = _NONE, weak: DTypes = _NONE, function: Any = None
+) -> Callable[[Any, Any], Any]:
     """A Tensor method `(self, other)` for `op`; what the fast path does not take goes to `slow`.
 
     `exact`: NumPy dtypes beside float32 and float64 on which, when both operands have it, NumPy agrees with
-    PyTorch. `weak`: those where it also does for a Python integer as the other operand.
+    PyTorch. `weak`: those where it also does for a Python integer as the other operand. `function`: what to call
+    instead of the op's own NumPy function.
     """
-    ufunc, differentiable = type(op).ufunc, op.differentiable
+    ufunc, differentiable = function or _numpy_function(op), op.differentiable
     record_binary, record_with_number = _binary_recorder(op), _number_recorder(op, True)
 
     def method(self: Any, other: Any) -> Any:
@@ -210,7 +216,7 @@ def binary_method(op: Pointwise, slow: Slow, exact: DTypes = _NONE, weak: DTypes
 
 def reflected_method(op: Pointwise, slow: Slow) -> Callable[[Any, Any], Any]:
     """A Tensor method `(self, other)` for `op` of a Python number `other` and a small float tensor, in this order."""
-    ufunc = type(op).ufunc
+    ufunc = _numpy_function(op)
     differentiable = op.differentiable
     record_with_number = _number_recorder(op, False)
 
@@ -241,9 +247,9 @@ def reflected_method(op: Pointwise, slow: Slow) -> Callable[[Any, Any], Any]:
     return method
 
 
-def unary_method(op: Pointwise, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def unary_method(op: Op, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A Tensor method `(self)` for `op` on small float32 and float64 tensors; `slow` takes the rest."""
-    ufunc = type(op).ufunc if op.fast else op.reference
+    function = _numpy_function(op)
     differentiable = op.differentiable
     record_unary = _unary_recorder(op)
 
@@ -254,7 +260,7 @@ def unary_method(op: Pointwise, slow: Callable[[Any], Any]) -> Callable[[Any], A
         if (dtype is not _F32 and dtype is not _F64) or mode.tracer is not None or x.size > _SMALL:
             return slow(self)
         try:
-            out = ufunc(x)
+            out = function(x)
         except _REFUSED:
             return slow(self)
         t = _new(Tensor)

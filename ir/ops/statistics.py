@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
+from .. import dtypes
 from ..builder import Builder
 from ..errors import DTypeError, operand_lines
 from ..graph import Value
-from ..op import Cotangents, Op, Reduction, Values, op
+from ..op import Array, Cotangents, Op, Reduction, Values, op
 from ..types import Shape, TensorType
 from .arithmetic import Div, Mul, Sub
 from .broadcast import Sum, accumulator_dtype, expand_reduced
@@ -57,6 +60,14 @@ class Mean(_Statistic):
     keepdim: bool = False
     name = "mean"
     accepts = ("float", "complex")
+
+    def reference(self, *operands: Array) -> Array:
+        """`numpy.add.reduce` over the count, as the decomposition does."""
+        (x,) = operands
+        wide = accumulator_dtype(dtypes.FROM_NUMPY[x.dtype]).np
+        with np.errstate(all="ignore"):
+            total = np.add.reduce(x, axis=self.axes, keepdims=self.keepdim, dtype=wide)
+            return np.asarray(np.true_divide(total, wide.type(self.count(x.shape))), dtype=x.dtype)
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
         """The sum over the count."""

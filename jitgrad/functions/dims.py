@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import index
 from typing import Any
 
 from jitgrad.ir.errors import ArgumentTypeError, DimError, ShapeError
-from jitgrad.ir.op import Op
 
 from ..errors import located
 
-__all__ = ["Dims", "located", "normalize_dim", "normalize_dims", "reduced_axes", "reduction", "sizes"]
+__all__ = ["Dims", "located", "normalize_dim", "normalize_dims", "reduced_axes", "sizes"]
 
 Dims = int | Sequence[int] | None
 
@@ -62,12 +60,6 @@ def reduced_axes(dim: Dims, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     axes = normalize_dims(dim, ndim)
     return tuple(sorted(axes)) if ndim else ()
-
-
-@functools.lru_cache(4096)
-def reduction(cls: Callable[..., Op], axes: tuple[int, ...], keepdim: bool) -> Op:
-    """The reduction op of class `cls`, remembered: interning it anew would cost as much as a small sum."""
-    return cls(axes, bool(keepdim))
 
 
 def sizes(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:

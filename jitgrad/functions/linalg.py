@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from jitgrad.ir.errors import ArgumentTypeError, DTypeError, ShapeError, operand_lines
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import Sum
@@ -14,6 +16,7 @@ from jitgrad.ir.ops.shape import Permute, Reshape
 
 from ..dispatch import apply
 from ..errors import located
+from ..fast_path import binary_method
 from ..promotion import Number
 from ..tensor import Tensor
 from .dims import normalize_dims
@@ -23,6 +26,9 @@ from .registry import public
 
 def _reshape(t: Tensor, shape: tuple[int, ...]) -> Tensor:
     return t if t._data.shape == shape else apply(Reshape(shape), t)
+
+
+_fast_product = binary_method(MatMul(), lambda x, y: apply(MatMul(), x, y), function=np.matmul)
 
 
 @public(out=True)
@@ -36,7 +42,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     x, y = check_tensor(input, "matmul"), check_tensor(other, "matmul")
     m, n = x.ndim, y.ndim
     if m == 2 and n == 2:
-        return apply(MatMul(), x, y)
+        return _fast_product(x, y)  # type: ignore[no-any-return]
     if m == 0 or n == 0:
         raise located(ShapeError(f"matmul: both operands need at least one axis{operand_lines([x.type_, y.type_])}"))
     a = _reshape(x, (1, *x.shape)) if m == 1 else x
@@ -98,7 +104,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     >>> jg.mm(jg.tensor([[1.0, 2.0]]), jg.tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
-    return apply(MatMul(), _check_rank("mm", input, 2), _check_rank("mm", mat2, 2))
+    return matmul(_check_rank("mm", input, 2), _check_rank("mm", mat2, 2))
 
 
 @public(out=True)

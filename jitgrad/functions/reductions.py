@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -21,8 +22,9 @@ from jitgrad.ir.ops.shape import Reshape
 
 from ..dispatch import apply
 from ..errors import located
+from ..fast_path import unary_method
 from ..tensor import Tensor
-from .dims import Dims, normalize_dim, reduced_axes, reduction
+from .dims import Dims, normalize_dim, reduced_axes
 from .pointwise import check_tensor, convert, filled, pointwise
 from .registry import numpy_names, public
 
@@ -48,6 +50,13 @@ def summable(x: Tensor, dtype: DType | None) -> Tensor:
     return x if dtype is None else convert(x, dtype)
 
 
+@functools.lru_cache(4096)
+def reduction(cls: Callable[..., Op], axes: tuple[int, ...], keepdim: bool) -> Callable[[Tensor], Tensor]:
+    """The function that reduces `axes` by an op of class `cls`."""
+    op = cls(axes, bool(keepdim))
+    return unary_method(op, lambda x: apply(op, x))
+
+
 @public(out=True)
 @numpy_names
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
@@ -58,7 +67,7 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType 
     tensor([4., 6.])
     """
     x = summable(check_tensor(input, "sum"), dtype)
-    return apply(reduction(Sum, reduced_axes(dim, x.ndim), keepdim), x)
+    return reduction(Sum, reduced_axes(dim, x.ndim), keepdim)(x)
 
 
 @public(out=True)
@@ -92,7 +101,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     """
     x = summable(check_tensor(input, "prod"), dtype)
     axes = reduced_axes(None if dim is None else (normalize_dim(dim, x.ndim),), x.ndim)
-    return apply(reduction(Prod, axes, keepdim), x)
+    return reduction(Prod, axes, keepdim)(x)
 
 
 def _check_lengths(name: str, x: Tensor, axes: tuple[int, ...], dim: Dims = 0) -> None:
@@ -117,7 +126,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     x = check_tensor(input, "amax")
     axes = reduced_axes(dim, x.ndim)
     _check_lengths("amax", x, axes, dim)
-    return apply(reduction(Amax, axes, keepdim), x)
+    return reduction(Amax, axes, keepdim)(x)
 
 
 @public(out=True)
@@ -132,7 +141,7 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     x = check_tensor(input, "amin")
     axes = reduced_axes(dim, x.ndim)
     _check_lengths("amin", x, axes, dim)
-    return apply(reduction(Amin, axes, keepdim), x)
+    return reduction(Amin, axes, keepdim)(x)
 
 
 @public()
@@ -151,7 +160,7 @@ def _arg_extreme(name: str, op: Callable[..., Op], x: Tensor, dim: int | None, k
         )
     axes = reduced_axes(None if dim is None else (normalize_dim(dim, x.ndim),), x.ndim)
     _check_lengths(name, x, axes)
-    return apply(reduction(op, axes, keepdim), x)
+    return reduction(op, axes, keepdim)(x)
 
 
 @public(out=True)
@@ -193,7 +202,7 @@ def _extreme(
     if x.ndim == 0:
         return ValuesAndIndices(apply(Reshape(()), x), filled((), dtypes.int64, 0))
     _check_lengths(name, x, (axis,))
-    indices = apply(reduction(place, (axis,), True), x)
+    indices = reduction(place, (axis,), True)(x)
     values = apply(Gather(axis), x, indices)
     if keepdim:
         return ValuesAndIndices(values, indices)
@@ -234,7 +243,7 @@ def min(
 
 
 def _truth(x: Tensor, op: Callable[..., Op], dim: Dims, keepdim: bool) -> Tensor:
-    out = apply(reduction(op, reduced_axes(dim, x.ndim), keepdim), x)
+    out = reduction(op, reduced_axes(dim, x.ndim), keepdim)(x)
     return convert(out, dtypes.uint8) if x.dtype is dtypes.uint8 else out
 
 

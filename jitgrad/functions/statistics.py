@@ -22,9 +22,9 @@ from ..dispatch import apply
 from ..errors import located
 from ..promotion import float_dtype
 from ..tensor import Tensor
-from .dims import Dims, reduced_axes, reduction
+from .dims import Dims, reduced_axes
 from .pointwise import check_tensor, convert, expand, filled
-from .reductions import nansum, sum
+from .reductions import nansum, reduction, sum
 from .registry import numpy_names, public
 
 
@@ -51,7 +51,7 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType
     tensor(3.)
     """
     x = _floating("mean", check_tensor(input, "mean"), dtype)
-    return apply(reduction(Mean, reduced_axes(dim, x.ndim), keepdim), x)
+    return reduction(Mean, reduced_axes(dim, x.ndim), keepdim)(x)
 
 
 @public(out=True)
@@ -76,12 +76,12 @@ def _moments(
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     axes = reduced_axes(dim, x.ndim)
-    average = apply(reduction(Mean, axes, keepdim), x)
+    average = reduction(Mean, axes, keepdim)(x)
     if not x.dtype.is_complex:
         return apply(Var(axes, keepdim, float(correction)), x), average
-    distance = apply(Sub(), x, expand(apply(reduction(Mean, axes, True), x), x._data.shape))
+    distance = apply(Sub(), x, expand(reduction(Mean, axes, True)(x), x._data.shape))
     squares = apply(Real(), apply(Mul(), distance, apply(Conj(), distance)))
-    total = apply(reduction(Sum, axes, keepdim), squares)
+    total = reduction(Sum, axes, keepdim)(squares)
     count = math.prod(x.shape[a] for a in axes)
     divisor = filled(total._data.shape, total.dtype, max(count - correction, 0))
     return apply(Div(), total, divisor), average
@@ -176,22 +176,22 @@ def _norm(x: Tensor, p: float, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     if x.dtype.itemsize == 2:
         x = convert(x, dtypes.float32)
     if p == 2.0 and not x.dtype.is_complex:
-        return convert(root(apply(reduction(Sum, axes, keepdim), apply(Mul(), x, x))), narrow)
+        return convert(root(reduction(Sum, axes, keepdim)(apply(Mul(), x, x))), narrow)
     size = apply(Abs(), x)
     shape = size._data.shape
     if p == math.inf:
-        out = apply(reduction(Amax, axes, keepdim), size)
+        out = reduction(Amax, axes, keepdim)(size)
     elif p == -math.inf:
-        out = apply(reduction(Amin, axes, keepdim), size)
+        out = reduction(Amin, axes, keepdim)(size)
     elif p == 1.0:
-        out = apply(reduction(Sum, axes, keepdim), size)
+        out = reduction(Sum, axes, keepdim)(size)
     elif p == 2.0:
-        out = root(apply(reduction(Sum, axes, keepdim), apply(Mul(), size, size)))
+        out = root(reduction(Sum, axes, keepdim)(apply(Mul(), size, size)))
     elif p == 0.0:
         counted = convert(apply(Ne(), size, filled(shape, size.dtype, 0)), size.dtype)
-        out = apply(reduction(Sum, axes, keepdim), counted)
+        out = reduction(Sum, axes, keepdim)(counted)
     else:
-        out = _power_root(apply(reduction(Sum, axes, keepdim), apply(Pow(), size, filled(shape, size.dtype, p))), p)
+        out = _power_root(reduction(Sum, axes, keepdim)(apply(Pow(), size, filled(shape, size.dtype, p))), p)
     return convert(out, narrow)
 
 
@@ -217,9 +217,9 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     x = convert(x, float_dtype(x.dtype))
     axes = reduced_axes(dim, x.ndim)
     if x.numel() == 0:
-        return apply(Log(), apply(reduction(Sum, axes, keepdim), apply(Exp(), x)))
-    peak = apply(reduction(Amax, axes, True), alias(x))
+        return apply(Log(), reduction(Sum, axes, keepdim)(apply(Exp(), x)))
+    peak = reduction(Amax, axes, True)(alias(x))
     shape = peak._data.shape
     peak = apply(Where(), apply(IsInf(), peak), filled(shape, x.dtype, 0), peak)
-    total = apply(reduction(Sum, axes, keepdim), apply(Exp(), apply(Sub(), x, expand(peak, x._data.shape))))
+    total = reduction(Sum, axes, keepdim)(apply(Exp(), apply(Sub(), x, expand(peak, x._data.shape))))
     return apply(Add(), apply(Log(), total), apply(Reshape(total._data.shape), peak))
