@@ -95,10 +95,16 @@ class Relu(_Activation):
     promotes = "common"
     accepts = ("int", "float")
     inplace = True
+    fast = True
+
+    @staticmethod
+    def ufunc(x: Array) -> Array:
+        """`numpy.maximum` with 0."""
+        return np.maximum(x, 0)
 
     def reference(self, *operands: Array) -> Array:
-        """`numpy.maximum` with 0."""
-        return np.maximum(operands[0], operands[0].dtype.type(0))
+        """`ufunc`."""
+        return self.ufunc(operands[0])
 
     def scalar(self, *xs: Expr) -> Expr:
         """The larger of the element and 0."""
