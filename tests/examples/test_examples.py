@@ -1,0 +1,43 @@
+"""The short examples run, and show what they are there to show."""
+
+import importlib.util
+
+from examples.documents import ROOT
+
+
+def run(name, capsys, *args):
+    """What the example prints."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main(*args)
+    return capsys.readouterr().out
+
+
+def test_compile_function(capsys):
+    out = run("compile_function", capsys)
+    difference = float(out.splitlines()[0].rpartition(" ")[2])
+    assert difference < 1e-5  # float32 sums of 32 products, in another order
+    assert "2 specialisations" in out and "(0 compiled, 1 reused)" in out
+    assert "shape (4, 32, 16) -> (4, 100, 16)" in out
+
+
+def test_graph_dumps(capsys, tmp_path):
+    out = run("graph_dumps", capsys, str(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    assert {p.name for p in folder.iterdir()} >= {"00-traced.txt", "graph.dot", "graph.svg"}
+    assert "layer_norm[rank=1]" in out and "kernel(" in out
+
+
+def test_custom_op(capsys):
+    out = run("custom_op", capsys)
+    assert "0.2500, 0.4444, 0.0625" in out  # 1 / (1 + |x|)**2
+    assert "0.2500, -0.5926, -0.0312" in out  # -2 sign(x) / (1 + |x|)**3
+    assert "1 kernels" in out
+
+
+def test_every_example_has_a_test():
+    text = (ROOT / "tests" / "examples" / "test_examples.py").read_text(encoding="utf-8")
+    elsewhere = {"train_digits"}  # the main job, with tests of its own
+    names = {p.stem for p in (ROOT / "examples").glob("*.py")} - elsewhere
+    assert all(f'run("{name}"' in text for name in names), names
