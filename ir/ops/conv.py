@@ -44,9 +44,7 @@ class _Convolution(Op):
         if not rank or len(self.padding) != rank or len(self.dilation) != rank:
             raise ArgumentError(f"{self.name}: stride, padding and dilation must be given for the same axes")
         if min(*self.stride, *self.dilation, self.groups) < 1 or min(self.padding) < 0:
-            raise ArgumentError(
-                f"{self.name}: stride, dilation and groups must be 1 or more, padding 0 or more"
-            )
+            raise ArgumentError(f"{self.name}: stride, dilation and groups must be 1 or more, padding 0 or more")
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -66,8 +64,7 @@ class _Convolution(Op):
         rank = len(self.stride) + 2
         if x.ndim != rank or y.ndim != rank:
             raise ShapeError(
-                f"{self.name}: operands must have {rank} axes, {rank - 2} of them spatial"
-                f"{operand_lines(operands)}"
+                f"{self.name}: operands must have {rank} axes, {rank - 2} of them spatial{operand_lines(operands)}"
             )
 
     def output_lengths(self, lengths: Shape, kernel: Shape, operands: Sequence[TensorType]) -> Shape:
@@ -310,9 +307,7 @@ class ConvWeightGrad(_Convolution):
             )
         lengths = self.output_lengths(x.shape[2:], self.kernel, operands)
         if y.shape[2:] != lengths:
-            raise ShapeError(
-                f"conv_weight_grad: the input gives lengths {list(lengths)}{operand_lines(operands)}"
-            )
+            raise ShapeError(f"conv_weight_grad: the input gives lengths {list(lengths)}{operand_lines(operands)}")
         return (x.with_shape(self._shape(x.shape, y.shape)),)
 
     def _shape(self, x: Shape, y: Shape) -> Shape:

@@ -180,9 +180,7 @@ class ScatterAdd(_AlongAxis):
         """Sums by place."""
         base, index, source = operands
         out = np.array(base, order="C")
-        places = np.ravel_multi_index(
-            np.broadcast_arrays(*self._coordinates(base, index)), base.shape, mode="clip"
-        )
+        places = np.ravel_multi_index(np.broadcast_arrays(*self._coordinates(base, index)), base.shape, mode="clip")
         _add_rows(out.reshape(-1, 1), places.reshape(-1), source.reshape(-1, 1))
         return out
 
@@ -329,9 +327,7 @@ class _AtCoordinates(_Indexed):
     def _region(self, x: TensorType, indices: Sequence[TensorType]) -> Shape:
         """The shape of what the indices name."""
         if list(self.axes) != sorted(set(self.axes)) or len(self.axes) != len(indices) or not indices:
-            raise ShapeError(
-                f"{self.name}: {len(indices)} indices for axes {list(self.axes)}{operand_lines((x,))}"
-            )
+            raise ShapeError(f"{self.name}: {len(indices)} indices for axes {list(self.axes)}{operand_lines((x,))}")
         for axis, index in zip(self.axes, indices, strict=True):
             self._check_axis(axis, x)
             self._check_index(index)
@@ -386,10 +382,7 @@ class TakeNd(IndexMap, _AtCoordinates):
         named = index[at : at + width]
         rest = iter((*index[:at], *index[at + width :]))
         lengths = x.type.shape
-        found = {
-            axis: _wrapped_expr(load(named), lengths[axis])
-            for axis, load in zip(self.axes, indices, strict=True)
-        }
+        found = {axis: _wrapped_expr(load(named), lengths[axis]) for axis, load in zip(self.axes, indices, strict=True)}
         position = [found[a] if a in found else next(rest) for a in range(x.type.ndim)]
         return _load_wrapped(x, position, self.axes)
 

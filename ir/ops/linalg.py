@@ -49,8 +49,7 @@ class MatMul(Op):
         for axis, (n, m) in enumerate(zip(x.shape[:-2], y.shape[:-2], strict=True)):
             if n != m:
                 raise ShapeError(
-                    f"matmul: batch axes differ: axis {axis} is {n} in lhs and {m} in rhs"
-                    f"{operand_lines(operands)}"
+                    f"matmul: batch axes differ: axis {axis} is {n} in lhs and {m} in rhs{operand_lines(operands)}"
                 )
         return (x.with_shape((*x.shape[:-1], y.shape[-1])),)
 

@@ -121,20 +121,16 @@ class _ClassLoss(Op):
         if not x.dtype.is_floating_point:
             raise DTypeError(f"{self.name}: not defined for {x.dtype.name}{operand_lines(operands)}")
         if target.dtype.kind != "int":
-            raise DTypeError(
-                f"{self.name}: the target is {target.dtype.name}, not integer{operand_lines(operands)}"
-            )
+            raise DTypeError(f"{self.name}: the target is {target.dtype.name}, not integer{operand_lines(operands)}")
         axis = _class_axis(x)
         if x.ndim < 1 or target.shape != (*x.shape[:axis], *x.shape[axis + 1 :]):
             raise ShapeError(
-                f"{self.name}: the target's shape must be the input's without axis {axis}"
-                f"{operand_lines(operands)}"
+                f"{self.name}: the target's shape must be the input's without axis {axis}{operand_lines(operands)}"
             )
         for weight in operands[2:]:
             if weight.shape != (x.shape[axis],) or weight.dtype is not x.dtype:
                 raise ShapeError(
-                    f"{self.name}: the weight must be {x.dtype.short}[{x.shape[axis]}]"
-                    f"{operand_lines(operands)}"
+                    f"{self.name}: the weight must be {x.dtype.short}[{x.shape[axis]}]{operand_lines(operands)}"
                 )
         return (x.with_shape(target.shape if self.reduction == "none" else ()),)
 
@@ -254,9 +250,7 @@ class CrossEntropy(_ClassLoss):
     def __post_init__(self) -> None:
         _check_reduction(self.name, self.reduction)
         if not 0 <= self.label_smoothing <= 1:
-            raise ArgumentError(
-                f"cross_entropy: label_smoothing must be between 0 and 1, not {self.label_smoothing}"
-            )
+            raise ArgumentError(f"cross_entropy: label_smoothing must be between 0 and 1, not {self.label_smoothing}")
 
     def smoothing(self) -> float:
         """`label_smoothing`."""

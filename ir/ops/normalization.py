@@ -30,9 +30,7 @@ def _check(name: str, x: TensorType, others: Sequence[TensorType], shape: Shape)
         raise DTypeError(f"{name}: not defined for {x.dtype.name}{operand_lines((x,))}")
     for other in others:
         if other.shape != shape:
-            raise ShapeError(
-                f"{name}: weights and statistics must have shape {list(shape)}{operand_lines((x, other))}"
-            )
+            raise ShapeError(f"{name}: weights and statistics must have shape {list(shape)}{operand_lines((x, other))}")
         if other.dtype is not x.dtype and other.dtype is not accumulator_dtype(x.dtype):
             raise DTypeError(f"{name}: weights must have the input's dtype{operand_lines((x, other))}")
 
@@ -156,9 +154,7 @@ class BatchNorm(_ByChannel):
                 grads[2] = g_bias.convert(parameters[1].type.dtype).value
             scale = inverse * Term(b, parameters[0]).convert(wide) if parameters else inverse
             slope = self._spread(g_weight * inverse / count, shape)
-            total = (grad - self._spread(g_bias / count, shape) - centred * slope) * self._spread(
-                scale, shape
-            )
+            total = (grad - self._spread(g_bias / count, shape) - centred * slope) * self._spread(scale, shape)
         if g_mean is not None:
             part = self._spread(Term(b, g_mean) / count, shape)
             total = part if total is None else total + part

@@ -133,9 +133,7 @@ class Permute(View):
         """`perm` names each axis once."""
         (x,) = operands
         if sorted(self.perm) != list(range(x.ndim)):
-            raise ShapeError(
-                f"permute: {list(self.perm)} is no order of {x.ndim} axes{operand_lines(operands)}"
-            )
+            raise ShapeError(f"permute: {list(self.perm)} is no order of {x.ndim} axes{operand_lines(operands)}")
         return (x.with_shape(tuple(x.shape[a] for a in self.perm)),)
 
     def reference(self, *operands: Array) -> Array:
@@ -192,9 +190,7 @@ class Flip(View):
         """Axes within range, each named once."""
         (x,) = operands
         if len(set(self.axes)) != len(self.axes) or any(not 0 <= a < x.ndim for a in self.axes):
-            raise ShapeError(
-                f"flip: axes {list(self.axes)} do not fit {x.ndim} axes{operand_lines(operands)}"
-            )
+            raise ShapeError(f"flip: axes {list(self.axes)} do not fit {x.ndim} axes{operand_lines(operands)}")
         return (x,)
 
     def reference(self, *operands: Array) -> Array:
@@ -205,8 +201,7 @@ class Flip(View):
 
     def _flipped(self, index: tuple[Expr, ...], shape: Shape) -> tuple[Expr, ...]:
         return tuple(
-            scalar.size(n - 1) - i if a in self.axes else i
-            for a, (i, n) in enumerate(zip(index, shape, strict=True))
+            scalar.size(n - 1) - i if a in self.axes else i for a, (i, n) in enumerate(zip(index, shape, strict=True))
         )
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:

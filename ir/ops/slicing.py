@@ -51,9 +51,7 @@ class Slice(View):
         (x,) = operands
         if not len(self.starts) == len(self.sizes) == len(self.steps) == x.ndim:
             raise ShapeError(f"slice: {len(self.sizes)} slices for {x.ndim} axes{operand_lines(operands)}")
-        for axis, (n, start, size, step) in enumerate(
-            zip(x.shape, self.starts, self.sizes, self.steps, strict=True)
-        ):
+        for axis, (n, start, size, step) in enumerate(zip(x.shape, self.starts, self.sizes, self.steps, strict=True)):
             last = start + step * (size - 1)
             if step == 0 or size < 0 or (size > 0 and not (0 <= start < n and 0 <= last < n)):
                 raise ShapeError(
@@ -78,9 +76,7 @@ class Slice(View):
     def preimage(self, index: tuple[Expr, ...], operand: TensorType) -> tuple[Expr, tuple[Expr, ...]] | None:
         """`(index - start) / step` where that is a whole number within the slice."""
         conditions, inside = [], []
-        for i, start, size, step, n in zip(
-            index, self.starts, self.sizes, self.steps, operand.shape, strict=True
-        ):
+        for i, start, size, step, n in zip(index, self.starts, self.sizes, self.steps, operand.shape, strict=True):
             shown, position = _unsliced(i, start, size, step, n)
             conditions.extend(shown)
             inside.append(position)
@@ -132,9 +128,7 @@ class Diagonal(View):
         """Two different axes."""
         (x,) = operands
         if self.axis1 == self.axis2 or not (0 <= self.axis1 < x.ndim and 0 <= self.axis2 < x.ndim):
-            raise ShapeError(
-                f"diagonal: no axes {self.axis1} and {self.axis2} among {x.ndim}{operand_lines(operands)}"
-            )
+            raise ShapeError(f"diagonal: no axes {self.axis1} and {self.axis2} among {x.ndim}{operand_lines(operands)}")
         rest = tuple(n for a, n in enumerate(x.shape) if a not in (self.axis1, self.axis2))
         return (x.with_shape((*rest, self._length(x.shape))),)
 
@@ -160,9 +154,7 @@ class Diagonal(View):
         rest = iter(index[:-1])
         at = {self.axis1: self._first[0], self.axis2: self._first[1]}
         return operands[0](
-            tuple(
-                _affine(at[a], 1, index[-1]) if a in at else next(rest) for a in range(operands[0].type.ndim)
-            )
+            tuple(_affine(at[a], 1, index[-1]) if a in at else next(rest) for a in range(operands[0].type.ndim))
         )
 
     def preimage(self, index: tuple[Expr, ...], operand: TensorType) -> tuple[Expr, tuple[Expr, ...]] | None:
@@ -198,8 +190,7 @@ class Pad(IndexMap):
         x, fill = operands
         if not len(self.low) == len(self.high) == x.ndim or min((*self.low, *self.high), default=0) < 0:
             raise ShapeError(
-                f"pad: widths {list(self.low)} and {list(self.high)} do not fit {x.ndim} axes"
-                f"{operand_lines(operands)}"
+                f"pad: widths {list(self.low)} and {list(self.high)} do not fit {x.ndim} axes{operand_lines(operands)}"
             )
         if fill.shape != ():
             raise ShapeError(f"pad: the fill value is not 0-d{operand_lines(operands)}")
@@ -264,9 +255,7 @@ class Concat(IndexMap):
             raise ShapeError("concat: no operands")
         first = operands[0]
         if not 0 <= self.axis < first.ndim:
-            raise ShapeError(
-                f"concat: axis {self.axis} is not among {first.ndim} axes{operand_lines(operands)}"
-            )
+            raise ShapeError(f"concat: axis {self.axis} is not among {first.ndim} axes{operand_lines(operands)}")
         for i, other in enumerate(operands):
             if other.dtype is not first.dtype:
                 raise DTypeError(f"concat: operand dtypes differ{operand_lines((first, other))}")
@@ -275,8 +264,7 @@ class Concat(IndexMap):
             for a, (n, m) in enumerate(zip(first.shape, other.shape, strict=True)):
                 if a != self.axis and n != m:
                     raise ShapeError(
-                        f"concat: operands 0 and {i} differ along axis {a}: {n} and {m}"
-                        f"{operand_lines((first, other))}"
+                        f"concat: operands 0 and {i} differ along axis {a}: {n} and {m}{operand_lines((first, other))}"
                     )
         shape = list(first.shape)
         shape[self.axis] = sum(t.shape[self.axis] for t in operands)

@@ -31,9 +31,7 @@ class _Normalised(Op):
         if not x.dtype.is_floating_point:
             raise DTypeError(f"{self.name}: not defined for {x.dtype.name}{operand_lines(operands)}")
         if not 0 <= self.axis < x.ndim:
-            raise ShapeError(
-                f"{self.name}: axis {self.axis} is not among {x.ndim} axes{operand_lines(operands)}"
-            )
+            raise ShapeError(f"{self.name}: axis {self.axis} is not among {x.ndim} axes{operand_lines(operands)}")
         return (x,)
 
     def _shifted(self, b: Builder, value: Value) -> Term:
