@@ -33,7 +33,8 @@ _MIN_ROWS, _MAX_ROWS = 64, 4096
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The loops of a column group, and how they are cut. `flat` runs through rows and columns as one, if that can be."""
+    """The loops of a column group, and how they are cut. `flat` runs through rows and columns as one, if that can
+    be."""
 
     lowering: GroupLowering
     outer: Sequence[Axis]

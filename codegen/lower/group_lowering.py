@@ -129,6 +129,17 @@ class GroupLowering:
         streamed = [*self.reductions, *self.full_stores]
         return self._merged(axes, [*map(self.expression, streamed), *self._store_elements(self.full_stores)])
 
+    def crossed(self, loops: Sequence[Axis]) -> Axis | None:
+        """The loop, other than the last, along which something is contiguous that is read along the last loop too."""
+        if len(loops) < 2:
+            return None
+        values, last = self.program.values, loops[-1].var
+        for positions, shape in uses_of(self.all_expressions(), lambda n: values[n].shape).plain:
+            contiguous = [v for v, place in positions.items() if place == len(shape) - 1]
+            if contiguous and last in positions and contiguous[0] is not last:
+                return next((a for a in loops[:-1] if a.var is contiguous[0]), None)
+        return None
+
     def _merged(self, axes: Iterable[int], expressions: Iterable[Expr]) -> list[Axis]:
         values = self.program.values
         uses = uses_of(expressions, lambda n: values[n].shape)

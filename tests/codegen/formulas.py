@@ -144,6 +144,10 @@ CASES: dict[str, tuple[Sequence[TensorType], Formula]] = {
     "moments": ([f32(8, 5, 6, 6), f32(5)], moments),
     "mixed sum": ([f32(8, 5, 6, 9), f32(5)], mixed_sum),
     "permute": ([f32(7, 8, 9), f32(8, 7, 9)], lambda b, x, y: b(Add(), b(Permute((1, 0, 2)), x), y)),
+    "transposed": (
+        [f32(70, 9, 50), f32(50, 9, 70)],
+        lambda b, x, y: b(Add(), b(Permute((2, 1, 0)), x), b(Exp(), y)),
+    ),
     "pieces": ([f32(9, 12)], pieces),
     "positions": ([f32(9, 12)], positions),
     "scalar": ([f32(), f32()], lambda b, x, y: b(Mul(), x, y)),
