@@ -114,15 +114,23 @@ class Executable:
 
     def _enter(self, arrays: list[Array], arena: Any, address: int) -> None:
         """Run all segments."""
-        count, entry = threads.num_threads, threads.parallel_for
         if self._has_host and not all(map(_is_plain, arrays)):
             return self._enter_with_copies(arrays, arena, address)
-        for segment in self._segments:
-            if isinstance(segment, HostSegment):
-                _run_host(segment, arrays, arena)
-            elif not self._run(arrays, segment.address, address, count, entry):
-                return self._enter_with_copies(arrays, arena, address)
-        return None
+        count, entry, lock = threads.num_threads, threads.parallel_for, threads.lock
+        if lock is not None and not lock.acquire(blocking=False):
+            entry, lock = 0, None
+        try:
+            for segment in self._segments:
+                if isinstance(segment, HostSegment):
+                    _run_host(segment, arrays, arena)
+                elif not self._run(arrays, segment.address, address, count, entry):
+                    break
+            else:
+                return None
+        finally:
+            if lock is not None:
+                lock.release()
+        return self._enter_with_copies(arrays, arena, address)
 
     def _enter_with_copies(self, arrays: list[Array], arena: Any, address: int) -> None:
         """The same on contiguous copies of inputs that are not contiguous or not aligned."""

@@ -44,10 +44,15 @@ def _cgroup_quota(root: Path = Path("/sys/fs/cgroup")) -> float | None:
 
 
 class Pool:
-    """The process's pool. `parallel_for` is the address of its entry, 0 where there is none."""
+    """The process's pool. `parallel_for` is the address of its entry, 0 where there is none (any more).
+
+    `lock` is to be held, without waiting for it, by whoever uses a pool that serves one caller at a time; those who
+    don't get it run their loops themselves. `None` for TBB's.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock: threading.Lock | None = None
+        self._starting = threading.Lock()
         self._threads = 0
         self._entry: int | None = None
         self._loaded: list[Any] = []
@@ -69,22 +74,36 @@ class Pool:
     def parallel_for(self) -> int:
         """The address of the native function; the pool is started with the first use."""
         if self._entry is None:
-            with self._lock:
+            with self._starting:
                 if self._entry is None:
                     self._entry = self._start()
         return self._entry
 
     def _start(self) -> int:
         library = _load_tbb()
-        if library is None:
+        layer = None if library is None else _layer("tbbpool")
+        if layer is None:
+            layer = _layer("workqueue")
+            self.lock = threading.Lock()
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=self._abandon)
+        if layer is None:
             return 0
-        try:
-            tbbpool: Any = importlib.import_module("numba.np.ufunc.tbbpool")
-        except ImportError:
-            return 0
-        self._loaded += [library, tbbpool]
-        ctypes.CFUNCTYPE(None, ctypes.c_int)(tbbpool.launch_threads)(max(self.num_threads, available_cores()))
-        return int(tbbpool.parallel_for)
+        self._loaded += [library, layer]
+        ctypes.CFUNCTYPE(None, ctypes.c_int)(layer.launch_threads)(max(self.num_threads, available_cores()))
+        return int(layer.parallel_for)
+
+    def _abandon(self) -> None:
+        """After fork: the threads of the simple pool stayed behind."""
+        self._entry, self.lock = 0, None
+
+
+def _layer(name: str) -> Any:
+    """One of Numba's threading layers, if this installation has it."""
+    try:
+        return importlib.import_module(f"numba.np.ufunc.{name}")  # lazy: loads Numba
+    except ImportError:
+        return None
 
 
 def _load_tbb() -> ctypes.CDLL | None:

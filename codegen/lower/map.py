@@ -1,7 +1,7 @@
 """Map groups: one nest of loops over the domain, stores in its body.
 
-Stores run along the last axis. Where something is read along another axis (a transposition), these two axes are cut into
-tiles, so that a cache line that is read is used up before it is evicted.
+Stores run along the last axis. Where something is read along another axis (a transposition), these two axes are cut
+into tiles, so that a cache line that is read is used up before it is evicted.
 """
 
 from __future__ import annotations

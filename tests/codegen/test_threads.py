@@ -83,21 +83,35 @@ def test_a_forked_child_computes():
 
 
 def test_without_tbb_everything_still_runs():
-    """In a process of its own: the pool is started once."""
+    """In a process of its own, because the pool is started once: several Python threads, then a forked child."""
     code = """
+import os, threading
 import numpy as np
 from jitgrad.codegen.cpu import threads
 threads._LIBRARIES.clear()
-from jitgrad.codegen import compile_graph
+from jitgrad.codegen import compile_graph, set_num_threads
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.ops.arithmetic import Add
 from jitgrad.ir.types import TensorType
+set_num_threads(2)
 b = Builder()
 x = b.input(TensorType((1_000_000,), dtypes.float32))
 run = compile_graph(b.build([b(Add(), x, x)]))
-assert (run([np.ones(1_000_000, np.float32)])[0] == 2).all()
-assert threads.pool.parallel_for == 0
+good = []
+def work():
+    for _ in range(10):
+        good.append((run([np.ones(1_000_000, np.float32)])[0] == 2).all())
+workers = [threading.Thread(target=work) for _ in range(3)]
+for w in workers: w.start()
+for w in workers: w.join()
+assert len(good) == 30 and all(good) and threads.pool.lock is not None
+if hasattr(os, "fork"):
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0 if all(good) and threads.pool.parallel_for == 0 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
