@@ -16,7 +16,8 @@ from llvmlite import ir
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
 from .emit_analysis import changes
 from .emit_convert import I32, I64, ramp_constant, register_type
-from .emit_reduction import VectorPlan, fold_lanes, fold_pair, identity_value, vector_plan
+from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
+from .emit_scalar import constant
 from .emit_values import Accumulator, Scope, ValueEmitter
 from .options import EmitOptions
 
@@ -192,28 +193,38 @@ class KernelEmitter(ValueEmitter):
     # Reductions
 
     def _partials(self, plan: VectorPlan) -> dict[int, Accumulator]:
-        """One fresh partial result per reduced accumulator, at the identity of its function."""
+        """Fresh partial results of the folded accumulators."""
         cells: dict[int, Accumulator] = {}
-        for index, fn in plan.reductions.items():
-            dtype = self.accumulator(index).dtype
-            cell = self.alloca(register_type(dtype, plan.lanes))
-            self.builder.store(identity_value(fn, dtype, plan.lanes), cell)
-            cells[index] = Accumulator(cell, dtype, plan.lanes, outer=True)
+        for fold in plan.folds:
+            for m, index in enumerate(fold.indices):
+                target = self.accumulator(index)
+                cell = self.alloca(register_type(target.dtype, plan.lanes))
+                if fold.neutral is None:
+                    kind = register_type(target.dtype, 1)
+                    start = self.splat(self.builder.load(target.cell, typ=kind), plan.lanes)
+                else:
+                    start = constant(fold.neutral[m], target.dtype, plan.lanes)
+                self.builder.store(start, cell)
+                cells[index] = Accumulator(cell, target.dtype, plan.lanes, outer=True)
         return cells
 
     def _fold(self, plan: VectorPlan, partials: list[dict[int, Accumulator]]) -> None:
         """Fold the partial results into the accumulators they stand for."""
         b = self.builder
-        for index, fn in plan.reductions.items():
-            target = self.accumulator(index)
-            kind = register_type(target.dtype, plan.lanes)
-            parts = [b.load(p[index].cell, typ=kind) for p in partials]
+        for fold in plan.folds:
+            parts = [[self._read(cells[i]) for i in fold.indices] for cells in partials]
             while len(parts) > 1:
                 pairs = zip(parts[::2], parts[1::2], strict=True)
-                parts = [fold_pair(b, fn, target.dtype, low, high, plan.lanes) for low, high in pairs]
-            whole = fold_lanes(b, fn, target.dtype, parts[0], plan.lanes)
-            old = b.load(target.cell, typ=register_type(target.dtype, 1))
-            b.store(fold_pair(b, fn, target.dtype, old, whole, 1), target.cell)
+                parts = [combine(b, fold, low, high, plan.lanes) for low, high in pairs]
+            whole = combine_lanes(b, fold, parts[0], plan.lanes)
+            targets = [self.accumulator(i) for i in fold.indices]
+            new = combine(b, fold, [self._read(t) for t in targets], whole, 1)
+            for target, value in zip(targets, new):
+                b.store(value, target.cell)
+
+    def _read(self, accumulator: Accumulator) -> ir.Value:
+        kind = register_type(accumulator.dtype, accumulator.lanes)
+        return self.builder.load(accumulator.cell, typ=kind)
 
 
 __all__ = ["KernelEmitter", "emit_kernel"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from jitgrad.ir import scalar
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.scalar import Arg, Const, Expr, Fn
+from jitgrad.ir.scalar import Arg, Fn
 
 from .. import mathlib
 from .emit_convert import I64, POINTER, register_type, splat_constant
-from .emit_scalar import constant, emit_fn, intrinsic, type_suffix
+from .emit_scalar import emit_closed, intrinsic, type_suffix
 
 
 def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int) -> ir.Function:
@@ -23,16 +22,7 @@ def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int) -> ir.Fun
     arity = sum(isinstance(e, Arg) for e in expansion.nodes)
     function = _internal(module, name, kind, arity)
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    values: dict[Expr, ir.Value] = {}
-    for e in expansion.nodes:
-        if isinstance(e, Arg):
-            values[e] = function.args[e.index]
-        elif isinstance(e, Const):
-            values[e] = constant(e.value, e.dtype, lanes)
-        else:
-            assert e.fn is not None
-            operand = e.args[1 if e.fn is scalar.Fn.SELECT else 0].dtype
-            values[e] = emit_fn(b, e.fn, operand, e.dtype, [values[a] for a in e.args], lanes, contract=False)
+    values = emit_closed(b, expansion.nodes, function.args, lanes)
     result = values[expansion.value]
     if expansion.beyond is None:
         b.ret(result)

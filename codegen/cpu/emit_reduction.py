@@ -1,44 +1,64 @@
-"""How a vector loop is laid out, and how the lanes of its reductions are folded."""
+"""How a vector loop is laid out: lanes, registers at a time, and how each accumulator's partial results are folded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from jitgrad.ir import scalar
+from jitgrad.ir.scalar import Const, Expr, Fn, Number, intern_expr
 from llvmlite import ir
-
-from jitgrad.ir.dtypes import DType
-from jitgrad.ir.scalar import Fn
 
 from ..loops import walk
 from ..loops.ir import AccRef, Init, Kernel, Load, Loop, Store, Update, acc_ref
 from . import emit_analysis as analysis
 from .emit_analysis import Dependencies
 from .emit_convert import I32
-from .emit_scalar import constant, emit_fn
+from .emit_scalar import Values, emit_closed
 from .options import EmitOptions
+
+_MATH_SIZE: Final = 24
+"""About how many instructions a mathematical function is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Accumulators that a vector loop folds into together.
+
+    `combine[m]` is accumulator `indices[m]` from two partial results: `arg(m)` and, of `k` accumulators, `arg(k + m)`.
+    Partial results start at `neutral`, or, where it is `None`, at the accumulator's value, which may be met repeatedly.
+    """
+
+    indices: tuple[int, ...]
+    combine: tuple[Expr, ...]
+    neutral: tuple[Number, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPlan:
-    """`lanes` elements per register, `interleave` registers per iteration, the accumulators folded and by what."""
+    """`lanes` elements per register, `interleave` registers per iteration, and the accumulators folded."""
 
     lanes: int
     interleave: int
-    reductions: dict[int, Fn]
+    folds: tuple[Fold, ...]
 
 
 def vector_plan(loop: Loop, kernel: Kernel, deps: Dependencies, options: EmitOptions) -> VectorPlan | None:
     """How to vectorise `loop`, or `None` where it must run one element at a time."""
     bits = analysis.vector_element_bits(loop, [b.dtype for b in kernel.buffers])
     lanes = options.vector_bits // bits
-    reductions = _reductions(loop, deps, options)
-    if reductions is None or lanes < 2 or not _fits_lanes(loop):
+    folds = _folds(loop, deps, options)
+    if folds is None or lanes < 2 or not _fits_lanes(loop):
         return None
-    size = sum(len(walk.postorder(walk.expressions(s))) for s in walk.statements(loop.body))
-    interleave = 1
-    if reductions and not any(isinstance(s, Loop) for s in loop.body):
-        interleave = 4 if size <= 24 else 2 if size <= 64 else 1
-    return VectorPlan(lanes, interleave, reductions)
+    nested = any(isinstance(s, Loop) for s in loop.body)
+    return VectorPlan(lanes, 1 if nested or not folds else _interleave(loop), folds)
+
+
+def _interleave(loop: Loop) -> int:
+    """How many registers hide the latency of a fold: few where the loop does much else."""
+    nodes = [e for s in loop.body for e in walk.postorder(walk.expressions(s))]
+    size = len(nodes) + _MATH_SIZE * sum(e.fn in scalar.MATH for e in nodes)
+    return 4 if size <= 16 else 2 if size <= 40 else 1
 
 
 def _fits_lanes(loop: Loop) -> bool:
@@ -54,49 +74,83 @@ def _fits_lanes(loop: Loop) -> bool:
     return True
 
 
-def _reductions(loop: Loop, deps: Dependencies, options: EmitOptions) -> dict[int, Fn] | None:
-    """The function of each accumulator from outside that the loop folds into; `None` if one does not fold."""
+def _folds(loop: Loop, deps: Dependencies, options: EmitOptions) -> tuple[Fold, ...] | None:
+    """How each accumulator from outside is folded into; `None` if one is not, or is read by anything else."""
     own = {s.index for s in walk.statements(loop.body) if isinstance(s, Init)}
     outer = walk.updated_accumulators(loop.body) - own
-    found: dict[int, Fn] = {}
+    folds: dict[int, Fold] = {}
     for stmt in walk.statements(loop.body):
-        pairs = list(zip(stmt.indices, stmt.values)) if isinstance(stmt, Update) else []
-        targets = [i for i, _ in pairs]
-        for index, value in pairs:
-            if index in outer:
-                fn = analysis.reduction(acc_ref(index, value.dtype), value, deps)
-                if fn is None or found.setdefault(index, fn) is not fn:
+        targets: set[int] = set()
+        if isinstance(stmt, Update) and outer.intersection(stmt.indices):
+            for fold in _folds_of(stmt, deps, options) or ():
+                targets.update(fold.indices)
+                if any(folds.setdefault(i, fold) != fold for i in fold.indices):
                     return None
-                if options.strict and value.dtype.is_floating_point and fn in (Fn.ADD, Fn.MUL):
-                    return None
-        for expr in walk.expressions(stmt):
-            for kind, name in deps.of(expr):
-                if kind == "acc" and name in outer and name not in targets:
-                    return None
-        for index, value in pairs:
-            others = {("acc", i) for i in outer if i != index}
-            if deps.of(value) & others:
+            if targets != set(stmt.indices) or not targets <= outer:
                 return None
-    return found
+        read = {name for e in walk.expressions(stmt) for kind, name in deps.of(e) if kind == "acc"}
+        if (read & outer) - targets:
+            return None
+    return tuple(dict.fromkeys(folds.values()))
 
 
-def identity_value(fn: Fn, dtype: DType, lanes: int) -> ir.Constant:
-    """The value in every lane that leaves others unchanged under `fn`."""
-    return constant(analysis.identity(fn, dtype), dtype, lanes)
+def _folds_of(stmt: Update, deps: Dependencies, options: EmitOptions) -> tuple[Fold, ...] | None:
+    """The folds of one update: an associative function per accumulator, or one choice for all."""
+    simple = []
+    for index, value in zip(stmt.indices, stmt.values):
+        others = {("acc", i) for i in stmt.indices if i != index}
+        fn = analysis.reduction(acc_ref(index, value.dtype), value, deps)
+        if fn is None or deps.of(value) & others:
+            return _choice(stmt)
+        if options.strict and value.dtype.is_floating_point and fn in (Fn.ADD, Fn.MUL):
+            return None
+        first, second = scalar.arg(0, value.dtype), scalar.arg(1, value.dtype)
+        neutral = (analysis.identity(fn, value.dtype),)
+        simple.append(Fold((index,), (scalar.apply(fn, first, second),), neutral))
+    return tuple(simple)
 
 
-def fold_pair(b: ir.IRBuilder, fn: Fn, dtype: DType, first: ir.Value, second: ir.Value, lanes: int) -> ir.Value:
-    """`fn(first, second)` lane by lane."""
-    return emit_fn(b, fn, dtype, dtype, [first, second], lanes, contract=False)
+def _choice(stmt: Update) -> tuple[Fold, ...] | None:
+    """The fold of `acc[m] = select(c, x[m], acc[m])` with one `c` made of the accumulators and the `x[m]` alone.
+
+    Such an update keeps the better of two candidates. To combine partial results, the candidate is the other part.
+    """
+    count = len(stmt.indices)
+    known: dict[Expr, Expr] = {}
+    for m, (index, value) in enumerate(zip(stmt.indices, stmt.values)):
+        acc = acc_ref(index, value.dtype)
+        if value.fn is not Fn.SELECT or value.args[0] is not stmt.values[0].args[0] or value.args[2] is not acc:
+            return None
+        known[acc] = scalar.arg(m, value.dtype)
+        known[value.args[1]] = scalar.arg(count + m, value.dtype)
+    if len(known) != 2 * count:
+        return None
+    for e in walk.postorder(stmt.values):
+        if e not in known and all(a in known for a in e.args):
+            if isinstance(e, Const):
+                known[e] = e
+            elif e.fn is not None and e.fn not in scalar.MATH:
+                known[e] = intern_expr(Expr, e.dtype, e.fn, tuple(known[a] for a in e.args))
+    if not all(v in known for v in stmt.values):
+        return None
+    return (Fold(stmt.indices, tuple(known[v] for v in stmt.values), None),)
 
 
-def fold_lanes(b: ir.IRBuilder, fn: Fn, dtype: DType, value: ir.Value, lanes: int) -> ir.Value:
+def combine(b: ir.IRBuilder, fold: Fold, first: Values, second: Values, lanes: int) -> list[ir.Value]:
+    """Two partial results as one, lane by lane."""
+    nodes = walk.postorder(fold.combine)
+    args = [*first, *second]
+    values = emit_closed(b, nodes, args, lanes)
+    return [values[e] for e in fold.combine]
+
+
+def combine_lanes(b: ir.IRBuilder, fold: Fold, parts: list[ir.Value], lanes: int) -> list[ir.Value]:
     """All lanes folded into one, halves upon halves."""
     while lanes > 1:
         lanes //= 2
-        low, high = (_part(b, value, start, lanes) for start in (0, lanes))
-        value = fold_pair(b, fn, dtype, low, high, lanes)
-    return value
+        low, high = ([_part(b, p, start, lanes) for p in parts] for start in (0, lanes))
+        parts = combine(b, fold, low, high, lanes)
+    return parts
 
 
 def _part(b: ir.IRBuilder, value: ir.Value, start: int, lanes: int) -> ir.Value:
@@ -104,3 +158,6 @@ def _part(b: ir.IRBuilder, value: ir.Value, start: int, lanes: int) -> ir.Value:
         return b.extract_element(value, I32(start))
     mask = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
     return b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
+
+
+__all__ = ["Fold", "VectorPlan", "combine", "combine_lanes", "vector_plan"]

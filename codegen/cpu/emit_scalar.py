@@ -7,7 +7,7 @@ and that only where the caller allows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from llvmlite import ir
@@ -15,7 +15,7 @@ from llvmlite import ir
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
-from jitgrad.ir.scalar import Fn, Number
+from jitgrad.ir.scalar import Arg, Const, Expr, Fn, Number
 
 from . import emit_convert as conv
 from .emit_convert import register_type, splat_constant
@@ -77,6 +77,23 @@ def emit_fn(
     if operand is dtypes.bool_:
         return _boolean(b, fn, args, lanes)
     return _integer(b, fn, operand, args, lanes)
+
+
+def emit_closed(b: ir.IRBuilder, nodes: Iterable[Expr], args: Values, lanes: int) -> dict[Expr, ir.Value]:
+    """The values of `nodes`, operands before users, which are made of `args`, literals and the closed core alone."""
+    values: dict[Expr, ir.Value] = {}
+    for e in nodes:
+        if isinstance(e, Arg):
+            values[e] = args[e.index]
+        elif isinstance(e, Const):
+            values[e] = constant(e.value, e.dtype, lanes)
+        elif e.fn is None:
+            raise InternalError(f"leaf {e!r} in a closed expression")
+        else:
+            operand = e.args[1 if e.fn is Fn.SELECT else 0].dtype
+            inner = [values[a] for a in e.args]
+            values[e] = emit_fn(b, e.fn, operand, e.dtype, inner, lanes, contract=False)
+    return values
 
 
 def _compare(b: ir.IRBuilder, fn: Fn, operand: DType, args: Values) -> ir.Value:
@@ -214,8 +231,8 @@ def _divide(b: ir.IRBuilder, fn: Fn, dtype: DType, args: Values, lanes: int, in_
 def divide_lanes(b: ir.IRBuilder, fn: Fn, dtype: DType, args: Values, lanes: int) -> ir.Value:
     """Integer DIV or REM of vectors whose values are below 2**53 in magnitude, by way of float64.
 
-    Machines divide vectors of floats, but integers one at a time. The quotient of such integers, rounded to float64, never
-    crosses an integer, so that truncating it is exact.
+    Machines divide vectors of floats, but integers one at a time. The quotient of such integers, rounded to float64,
+    never crosses an integer, so that truncating it is exact.
     """
     return _divide(b, fn, dtype, args, lanes, in_float=True)
 

@@ -115,8 +115,9 @@ class Loop:
     """`for var in range(start, stop)`.
 
     `kind`: "parallel" (only outermost; the launcher hands out sub-ranges), "serial", "vector" (iterations are
-    independent, or fold into accumulators only, and should become SIMD), or "parallel_vector" (both, for a kernel
-    that is one flat loop). A vector loop may hold serial loops, whose bounds are then the same for all lanes.
+    independent, or fold into accumulators by associative and commutative updates, and should become SIMD), or
+    "parallel_vector" (both, for a kernel that is one flat loop). A vector loop may hold serial loops, whose bounds are
+    then the same for all lanes.
     """
 
     var: LoopVar

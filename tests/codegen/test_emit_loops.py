@@ -119,18 +119,27 @@ def test_column_sums_keep_one_accumulator_per_lane(size, options):
 
 
 @OPTIONS
-def test_argmax_of_a_row_stays_in_order(options):
-    acc, place = acc_ref(0, F32), acc_ref(1, I64)
-    x = load(0, F32, J)
-    better = x > acc
+@pytest.mark.parametrize("dtype", [F32, F64, I32, dtypes.float16, dtypes.uint8], ids=lambda d: d.short)
+def test_argmax_keeps_the_better_candidate_with_its_place(dtype, options):
+    """Ties go to the first place, NaN is the largest; the choice says so itself, and may so be made in any order."""
+    acc, place = acc_ref(0, dtype), acc_ref(1, I64)
+    x = load(0, dtype, J)
+    nan, had_nan = x.ne(x), acc.ne(acc)
+    better = (x > acc) | (nan & ~had_nan) | ((x.eq(acc) | (nan & had_nan)) & (J < place))
+    lowest = const(float("-inf") if dtype.is_floating_point else np.iinfo(dtype.np).min, dtype)
     kernel = Kernel(
-        (Buffer(F32, "in"), Buffer(I64, "out")), 1, (),
-        (Init(0, const(float("-inf"), F32)), Init(1, const(0)),
+        (Buffer(dtype, "in"), Buffer(dtype, "out"), Buffer(I64, "out")), 1, (),
+        (Init(0, lowest), Init(1, const(2**63 - 1)),
          loop(J, slot(0), Update((0, 1), (where(better, x, acc), where(better, J, place))), kind="vector"),
-         Store(1, ZERO, place)),
+         Store(1, ZERO, acc), Store(2, ZERO, place)),
     )  # fmt: skip
-    values = (np.arange(100) % 37).astype("f")
-    exact(*run_both(kernel, [values, np.zeros(1, "q")], [100], options=options))
+    rng = np.random.default_rng(0)
+    for size in (1, 5, 64, 133, 300):
+        values = rng.integers(0, 40, size).astype(dtype.np)
+        exact(*run_both(kernel, [values, np.zeros(1, dtype.np), np.zeros(1, "q")], [size], options=options))
+        if dtype.is_floating_point:
+            values[[size // 2, size - 1]] = np.nan
+            exact(*run_both(kernel, [values, np.zeros(1, dtype.np), np.zeros(1, "q")], [size], options=options))
 
 
 @OPTIONS
