@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from jitgrad.ir.config import config
 from jitgrad.ir.dtypes import (
     DType as dtype,
@@ -72,6 +74,8 @@ from .tensor import Size, Tensor
 half, float, double, bfloat, int, long, short, cfloat, cdouble = (
     float16, float32, float64, bfloat16, int32, int64, int16, complex64, complex128,
 )  # fmt: skip
+
+e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 
 globals().update(FUNCTIONS)
 

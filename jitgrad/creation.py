@@ -326,7 +326,7 @@ def linspace(
 def _spaced(first: float, last: float, steps: int) -> Tensor:
     """In float64; each half counted from its own end, so that both ends are exact."""
     if steps < 2:
-        return filled((steps,), dtypes.float64, first)
+        return apply(Full((steps,), dtypes.float64, first))
     wide, shape = dtypes.float64, (steps,)
     step = filled(shape, wide, (last - first) / (steps - 1))
     index = apply(Iota(shape, 0, wide))

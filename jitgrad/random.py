@@ -17,10 +17,14 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, OperationError, ShapeError
-from jitgrad.ir.ops.arithmetic import Add, Mul
-from jitgrad.ir.ops.comparison import Ge, Lt
+from jitgrad.ir.ops.arithmetic import Add, Div, Mul
+from jitgrad.ir.ops.broadcast import Sum
+from jitgrad.ir.ops.comparison import Le, Lt
 from jitgrad.ir.ops.math import Log1p
 from jitgrad.ir.ops.random import RandomInt, RandomNormal, RandomOp, RandomUniform
+from jitgrad.ir.ops.scan import CumSum
+from jitgrad.ir.ops.shape import Reshape
+from jitgrad.ir.ops.slicing import Slice
 from jitgrad.ir.ops.sorting import Sort
 
 from .aliasing import check_writable, write
@@ -303,12 +307,6 @@ def randperm(
 # ---------------------------------------------------------------------------------------------- distributions
 
 
-def keep_mask(shape: tuple[int, ...], p: float, generator: Generator | None = None) -> Tensor:
-    """A bool tensor that is False with probability `p`: what dropout keeps."""
-    uniform = draw(RandomUniform(shape, dtypes.float32), generator)
-    return apply(Ge(), uniform, filled(shape, dtypes.float32, p))
-
-
 def _check_probability(name: str, p: float) -> None:
     if not 0.0 <= p <= 1.0:
         raise located(OperationError(f"{name} expects p to be in [0, 1], but got p={p}"))
@@ -362,6 +360,39 @@ def normal(
     made = _sample("normal", RandomNormal, shape, want, generator)
     made = pointwise(Add(), pointwise(Mul(), made, std), mean)
     return made if out is None else write_out(made, out, "normal")
+
+
+@public()
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Indices drawn with the probabilities that each row of `input` is proportional to.
+
+    Without replacement no index comes twice (exponential races: Efraimidis and Spirakis, 2006).
+
+    >>> import jitgrad as jg
+    >>> jg.multinomial(jg.tensor([0.0, 1.0, 0.0]), 1)
+    tensor([1])
+    """
+    x = check_tensor(input, "multinomial")
+    if not x.dtype.is_floating_point or x.ndim not in (1, 2):
+        raise located(OperationError(f"multinomial: probabilities must be floats in 1 or 2 dimensions, not {x.type_}"))
+    count = x.shape[-1]
+    if num_samples < 1 or (num_samples > count and not replacement):
+        raise located(OperationError(f"multinomial: cannot sample {num_samples} of {count} without replacement"))
+    weights = convert(x.detach(), dtypes.float64)  # type: ignore[attr-defined]
+    axis = x.ndim - 1
+    if not replacement:
+        uniform = draw(RandomUniform(tuple(x.shape), dtypes.float64), generator)
+        race = pointwise(Div(), apply(Log1p(), pointwise(Mul(), uniform, -1.0)), pointwise(Mul(), weights, -1.0))
+        order = apply_all(Sort(axis), race)[1]
+        return apply(Slice((0,) * x.ndim, (*x.shape[:-1], num_samples), (1,) * x.ndim), order)
+    bounds = apply(CumSum(axis), weights)
+    total = apply(Slice((0,) * axis + (count - 1,), (*x.shape[:-1], 1), (1,) * x.ndim), bounds)
+    uniform = draw(RandomUniform((*x.shape[:-1], num_samples), dtypes.float64), generator)
+    aims = apply(Reshape((*uniform.shape, 1)), pointwise(Mul(), uniform, total))
+    passed = pointwise(Le(), apply(Reshape((*x.shape[:-1], 1, count)), bounds), aims)
+    return apply(Sum((x.ndim,), False), convert(passed, dtypes.int64))
 
 
 def _overwrite(self: Tensor, name: str, values: Tensor) -> Tensor:

@@ -321,7 +321,7 @@ def _is_infinite(name: str, input: Tensor, value: float) -> Tensor:
     if x.dtype.is_complex:
         raise located(DTypeError(f"{name} does not support complex inputs."))
     if not x.dtype.is_floating_point:
-        return filled(x._data.shape, dtypes.bool_, False)
+        return alias_free(filled(x._data.shape, dtypes.bool_, False))
     return apply(Eq(), x, _number(x, value))
 
 

@@ -13,6 +13,7 @@ from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.complex import Conj
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Permute, Reshape
+from jitgrad.ir.ops.slicing import Diagonal
 
 from ..dispatch import apply
 from ..errors import located
@@ -21,6 +22,7 @@ from ..promotion import Number
 from ..tensor import Tensor
 from .dims import normalize_dims
 from .pointwise import broadcast_shape, check_tensor, expand, pointwise
+from .reductions import sum as sum_
 from .registry import public
 
 
@@ -259,3 +261,14 @@ def _contracted_axes(
     if len(left) != len(right):
         raise located(ShapeError("tensordot: both dimension lists should have same length"))
     return left, right
+
+
+@public()
+def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal.
+
+    >>> import jitgrad as jg
+    >>> jg.trace(jg.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    return sum_(apply(Diagonal(0, 0, 1), _check_rank("trace", input, 2)))

@@ -23,7 +23,6 @@ from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Shape
 
-from ..aliasing import storage_of
 from ..dispatch import apply
 from ..errors import located
 from ..fast_path import binary_method, unary_method
@@ -82,12 +81,7 @@ def convert(t: Tensor, dtype: DType) -> Tensor:
 
 def expand(t: Tensor, shape: Shape) -> Tensor:
     """`t` repeated to `shape`, for use as an operand: it shares the memory and the write count of `t`."""
-    if t._data.shape == shape:
-        return t
-    out = apply(BroadcastTo(shape), t)
-    if local.mode.tracer is None:
-        out._storage = storage_of(t)
-    return out
+    return t if t._data.shape == shape else apply(BroadcastTo(shape), t)
 
 
 def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:

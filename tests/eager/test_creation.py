@@ -157,6 +157,11 @@ def test_filled_tensors_can_be_written_to():
     ):
         t += 1
         assert t.tolist() == [1, 1, 1]
+    one = jg.linspace(3, 4, 1, dtype=jg.float64)
+    one += 1
+    none = jg.isposinf(jg.arange(3))
+    none |= True
+    assert one.tolist() == [4] and none.tolist() == [True] * 3
 
 
 def test_ranges_are_exact_at_both_ends():

@@ -135,3 +135,17 @@ def test_default_dtype_decides_for_floats():
         jg.set_default_dtype(jg.float32)
     with pytest.raises(TypeError):
         jg.set_default_dtype(jg.int64)
+
+
+def test_limits():
+    for name in ("float16", "bfloat16", "float32", "float64"):
+        ours, theirs = jg.finfo(getattr(jg, name)), torch.finfo(getattr(torch, name))
+        for field in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "dtype"):
+            assert getattr(ours, field) == getattr(theirs, field), (name, field)
+    for name in ("uint8", "int8", "int16", "int32", "int64"):
+        ours, theirs = jg.iinfo(getattr(jg, name)), torch.iinfo(getattr(torch, name))
+        assert (ours.bits, ours.max, ours.min) == (theirs.bits, theirs.max, theirs.min)
+    with pytest.raises(TypeError):
+        jg.finfo(jg.int32)
+    with pytest.raises(TypeError):
+        jg.iinfo(jg.float32)

@@ -133,3 +133,18 @@ def test_shapes_and_flags():
         jg.rand(2, dtype=jg.int64)
     with pytest.raises(RuntimeError):
         jg.rand(-1)
+
+
+def test_multinomial():
+    jg.manual_seed(0)
+    weights = jg.tensor([1.0, 0.0, 3.0])
+    many = jg.multinomial(weights, 8000, replacement=True)
+    counts = np.bincount(many.numpy(), minlength=3)
+    assert counts[1] == 0 and abs(counts[2] / 8000 - 0.75) < 0.02
+    rows = jg.multinomial(jg.tensor([[1.0, 2.0, 3.0]] * 4000), 2)
+    assert rows.shape == (4000, 2) and rows.dtype is jg.int64
+    assert (rows[:, 0] != rows[:, 1]).all().item()
+    assert abs((rows[:, 0] == 2).double().mean().item() - 0.5) < 0.03
+    assert jg.multinomial(weights, 2).sort().values.tolist() == [0, 2]
+    with pytest.raises(RuntimeError):
+        jg.multinomial(weights, 4)
