@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from llvmlite import ir
+
 from jitgrad.ir import scalar
 from jitgrad.ir.scalar import Const, Expr, Fn, Number, intern_expr
-from llvmlite import ir
 
 from ..loops import walk
 from ..loops.ir import AccRef, Init, Kernel, Load, Loop, Store, Update, acc_ref

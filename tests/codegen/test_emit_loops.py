@@ -125,7 +125,7 @@ def test_argmax_keeps_the_better_candidate_with_its_place(dtype, options):
     acc, place = acc_ref(0, dtype), acc_ref(1, I64)
     x = load(0, dtype, J)
     nan, had_nan = x.ne(x), acc.ne(acc)
-    better = (x > acc) | (nan & ~had_nan) | ((x.eq(acc) | (nan & had_nan)) & (J < place))
+    better = (x > acc) | (nan & ~had_nan) | ((x.eq(acc) | (nan & had_nan)) & (place > J))
     lowest = const(float("-inf") if dtype.is_floating_point else np.iinfo(dtype.np).min, dtype)
     kernel = Kernel(
         (Buffer(dtype, "in"), Buffer(dtype, "out"), Buffer(I64, "out")), 1, (),
