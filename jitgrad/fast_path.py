@@ -25,7 +25,7 @@ from .tensor import Tensor
 # Floating-point exceptions follow IEEE 754 silently, as in PyTorch.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"jitgrad\.fast_path")
 
-Slow: TypeAlias = Callable[[Any, Any], Any]
+Binary: TypeAlias = Callable[[Any, Any], Any]
 DTypes: TypeAlias = frozenset[Any]
 
 _NONE: DTypes = frozenset()
@@ -165,9 +165,7 @@ def _numpy_function(op: Op) -> Callable[..., Any]:
     return type(op).ufunc if isinstance(op, Pointwise) and op.fast else op.reference
 
 
-def binary_method(
-    op: Op, slow: Slow, exact: DTypes = _NONE, weak: DTypes = _NONE, function: Any = None
-) -> Callable[[Any, Any], Any]:
+def binary_method(op: Op, slow: Binary, exact: DTypes = _NONE, weak: DTypes = _NONE, function: Any = None) -> Binary:
     """A Tensor method `(self, other)` for `op`; what the fast path does not take goes to `slow`.
 
     `exact`: NumPy dtypes beside float32 and float64 on which, when both operands have it, NumPy agrees with
@@ -203,18 +201,17 @@ def binary_method(
         t._data = out if out.__class__ is _ndarray else _asarray(out)
         t._node = t._storage = t._view = t._grad = t._hooks = None
         t._index, t._requires_grad = 0, False
-        if differentiable and mode.grad:
+        if differentiable and mode.grad and (self._requires_grad or (not number and other._requires_grad)):
             if number:
-                if self._requires_grad:
-                    record_with_number(mode, self, x, y, t)
-            elif self._requires_grad or other._requires_grad:
+                record_with_number(mode, self, x, y, t)
+            else:
                 record_binary(mode, self, other, x, y, t)
         return t
 
     return method
 
 
-def reflected_method(op: Pointwise, slow: Slow) -> Callable[[Any, Any], Any]:
+def reflected_method(op: Pointwise, slow: Binary) -> Binary:
     """A Tensor method `(self, other)` for `op` of a Python number `other` and a small float tensor, in this order."""
     ufunc = _numpy_function(op)
     differentiable = op.differentiable

@@ -8,7 +8,7 @@ compiled runs agree whatever the number of threads.
 from __future__ import annotations
 
 import math
-import secrets
+import os
 from typing import Any
 
 import ml_dtypes
@@ -74,7 +74,7 @@ class Generator:
 
     def seed(self) -> int:
         """Start the stream of a seed that nobody can predict, and return that."""
-        self.manual_seed(secrets.randbits(63))
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
         return self.initial_seed()
 
     def initial_seed(self) -> int:
