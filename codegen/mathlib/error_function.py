@@ -57,7 +57,7 @@ def _tail(a: Expr) -> Expr:
 
 
 def erf(x: Expr) -> Expr:
-    """The error function; at most 1.2 ulp."""
+    """The error function; at most 1.5 ulp."""
     a = scalar.absolute(x)
     border = _BORDER[x.dtype]
     if x.dtype is dtypes.float32:

@@ -3,8 +3,9 @@
     folder/
       000-train_step/
         00-traced.txt          the graph as captured
-        01-....txt             the graph after each pass, the groups, the loop-level kernels, LLVM, assembly, the plan
-        graph.svg, graph.dot   a picture (the SVG where Graphviz is installed)
+        01-graph.txt           the graph of primitives that was fused
+        02-....txt             the fused groups, the loop-level kernels, the plan, LLVM, assembly
+        graph.svg, graph.dot   a picture of the captured graph (laid out by Graphviz where that is installed)
 
 A file appears whole or not at all: it is written under another name and renamed.
 """
