@@ -149,6 +149,10 @@ class Op(metaclass=_OpMeta):
         """Composites: the results in terms of simpler ops."""
         raise InternalError(f"op {self.name} does not decompose")
 
+    def value_checks(self, *operands: TensorType) -> Sequence[tuple[int, Op]]:
+        """What eager execution refuses in operand values: (operand, check op) pairs; see `ops.check`."""
+        return ()
+
     def can_emit(self, *operands: TensorType) -> bool:
         """Whether generated kernels take these operands; if not, the reference runs."""
         return all(not t.dtype.is_complex for t in operands)

@@ -15,6 +15,7 @@ from ..graph import Value
 from ..op import Array, Cotangents, Op, Values, op
 from ..types import TensorType
 from .broadcast import Sum, accumulator_dtype
+from .check import CheckRange
 from .comparison import Eq, Ne
 from .creation import Full, Iota
 from .formula import Term
@@ -105,11 +106,16 @@ class _ClassLoss(Op):
 
     Fields have PyTorch's meanings. Operands: the scores, the integer target with the class axis left out, and
     optionally a weight for each class. Targets equal to `ignore_index` count for nothing. Other targets out
-    of range raise `IndexError`; in generated kernels, which cannot raise, they give NaN.
+    of range raise `IndexError`.
     """
 
     reduction: str
     ignore_index: int
+
+    def value_checks(self, *operands: TensorType) -> Sequence[tuple[int, Op]]:
+        """Every target names a class."""
+        x = operands[0]
+        return ((1, CheckRange(self.name, 0, x.shape[_class_axis(x)], self.ignore_index)),)
 
     def smoothing(self) -> float:
         """The share of the target's probability that is spread over all classes."""

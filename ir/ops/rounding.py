@@ -13,10 +13,12 @@ import numpy as np
 from .. import scalar
 from ..builder import Builder
 from ..errors import DivisionByZeroError
-from ..op import Array, Cotangents, Pointwise, Values, op
+from ..op import Array, Cotangents, Op, Pointwise, Values, op
 from ..scalar import Expr, Fn
+from ..types import TensorType
 from .arithmetic import Div, Mul, Neg
 from .broadcast import accumulator_dtype
+from .check import CheckDivisor
 from .creation import zeros_like
 
 __all__ = ["Ceil", "Floor", "FloorDivide", "Fmod", "Remainder", "Round", "Trunc"]
@@ -117,6 +119,10 @@ class _Division(Pointwise):
 
     arity = 2
     accepts = ("int", "float")
+
+    def value_checks(self, *operands: TensorType) -> Sequence[tuple[int, Op]]:
+        """No integer divisor is zero."""
+        return ((1, CheckDivisor(self.name)),) if operands[1].dtype.kind == "int" else ()
 
     def scalar(self, *xs: Expr) -> Expr:
         """By the rule for floats, in float32 for the half types, or that for integers."""

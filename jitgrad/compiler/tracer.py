@@ -18,12 +18,16 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import CompileError, InternalError
+from jitgrad.ir.errors import CompileError, InternalError, JitgradError
 from jitgrad.ir.graph import Value
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.arithmetic import Add
+from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.creation import Constant, Full, Literal
+from jitgrad.ir.ops.history import Detach, WithHistory
+from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 from jitgrad.ir.types import TensorType
 
@@ -31,6 +35,11 @@ from ..mode import local
 from ..tensor import Tensor, ViewInfo, wrap
 from .materialise import run_segment
 from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+
+
+def _origin(t: Tensor) -> Tensor:
+    """The tensor whose history that of `t` follows."""
+    return t if t._view is None or t._view.origin is None else t._view.origin
 
 
 class Outside:
@@ -82,6 +91,8 @@ class Tracer:
         root, chain = self.root(t)
         if root is not t:
             value = self._derive(self.state(root).value, chain)
+            if root._requires_grad and not t._requires_grad:
+                value = self.detached(value)
             entry = Outside(t, None, value)
         else:
             source = self._known.get(id(t)) or CapturedSource(t)
@@ -115,7 +126,22 @@ class Tracer:
     def emit(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Append a node, with the user's line."""
         self.builder.location = self._location or user_location()
+        for i, check in op.value_checks(*[v.type for v in operands]):
+            operands = list(operands)
+            operands[i] = self._checked(check, operands[i])
         return self.builder.emit(op, *operands)
+
+    def _checked(self, check: Op, value: Value) -> Value:
+        """`value` behind a check, which a number known now needs no longer."""
+        number = _number(value)
+        if number is None:
+            return self.builder(check, value)
+        try:
+            check.reference(np.asarray(number, value.type.dtype.np))
+        except JitgradError as error:
+            error.attach_location(str(self.builder.location))
+            raise
+        return value
 
     def add(self, a: Value, b: Value) -> Value:
         """The sum of two cotangents."""
@@ -171,26 +197,65 @@ class Tracer:
 
     # effects ------------------------------------------------------------------------------------------------
 
+    def detached(self, value: Value) -> Value:
+        """`value` without its gradient."""
+        return self.emit(Detach(), [value])[0]
+
     def write(self, t: Tensor, value: Tensor) -> None:
-        """`t` gets new contents; tensors that share its memory follow."""
-        new = self.value(value)
+        """`t` gets new contents; tensors that share its memory follow.
+
+        Gradients see the write in `t`, its origin and the origin's views, if they see it at all: other tensors
+        that share the memory, and all of them without recording, keep the history they had.
+        """
+        rebases = local.mode.grad and (value._requires_grad or t._requires_grad)
         root, chain = self.root(t)
+        origin = _origin(t)
+        seen = rebases and origin is root
+        new = self.value(value)
+        bare = new if seen or not value._requires_grad else self.detached(new)
+        content = bare
         if chain:
-            (new,) = self.emit(WriteView(chain), [self.value(root), new])
-        if root._data.__class__ is Value:
-            root._data = new
-        else:
-            state = self.state(root)
-            state.value, state.written = new, True
+            base = self.value(root)
+            content = self.emit(WriteView(chain), [base if seen or not root._requires_grad else self.detached(base), bare])[0]
+        if rebases and not seen:
+            assert t._view is not None
+            views = t._view.origin_ops
+            new = self.emit(WriteView(views), [self.value(origin), new])[0] if views else new
+        for v in self._sharing(root):
+            if rebases and _origin(v) is origin:
+                ops = () if v is origin or v._view is None else v._view.origin_ops
+                self._set(v, self._derive(content if seen else new, ops))
+            else:
+                self._set(v, self._unseen(v, self._derive(content, self.root(v)[1]), seen))
+        if root._data.__class__ is not Value:
+            self.state(root).written = True
+
+    def _sharing(self, root: Tensor) -> list[Tensor]:
+        """The tensors of this trace whose memory is that of `root`, itself first."""
         storage = root._storage
-        for ref in () if storage is None else storage.views:
-            v = ref()
-            if v is None or self.root(v)[0] is not root or v is root:
-                continue
-            if v._data.__class__ is Value:
-                v._data = self._derive(new, self.root(v)[1])
-            elif id(v) in self.outside:
-                self.outside[id(v)].value = self._derive(new, self.root(v)[1])
+        views = [] if storage is None else [v for ref in storage.views if (v := ref()) is not None]
+        return [
+            root,
+            *[
+                v
+                for v in views
+                if v is not root
+                and (v._data.__class__ is Value or id(v) in self.outside)
+                and self.root(v)[0] is root
+            ],
+        ]
+
+    def _unseen(self, v: Tensor, value: Value, has_history: bool) -> Value:
+        """The value of `v` after a write that its history does not show."""
+        if v._requires_grad:
+            return self.emit(WithHistory(), [value, self.value(v)])[0]
+        return self.detached(value) if has_history else value
+
+    def _set(self, v: Tensor, value: Value) -> None:
+        if v._data.__class__ is Value:
+            v._data = value
+        else:
+            self.state(v).value = value
 
     def ends_before(self, operands: Sequence[Tensor]) -> bool:
         """End the trace if one of these shares memory with a tensor whose writes are still pending here."""
@@ -289,3 +354,11 @@ class Tracer:
         self.broken, self.broken_at = reason, str(location) if location else None
         local.mode.tracer = None
         run_segment(self)
+
+
+def _number(value: Value) -> Any:
+    """The number that fills `value`, if that is known while tracing."""
+    node = value.node
+    while node is not None and isinstance(node.op, (BroadcastTo, Convert, Reshape)):
+        node = node.operands[0].node
+    return node.op.value if node is not None and isinstance(node.op, Full) else None

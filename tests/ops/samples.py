@@ -8,6 +8,7 @@ from types import ModuleType
 
 from ops import (
     activation_samples,
+    check_samples,
     creation_samples,
     indexing_samples,
     nn_samples,
@@ -23,6 +24,7 @@ from jitgrad.ir.op import Pointwise
 from jitgrad.ir.ops import REGISTRY
 
 MODULES: tuple[ModuleType, ...] = (
+    check_samples,
     pointwise_samples,
     creation_samples,
     reduction_samples,

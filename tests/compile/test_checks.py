@@ -1,0 +1,45 @@
+"""What eager execution refuses in values, a compiled function refuses as well: same error, nothing written."""
+
+import pytest
+
+import jitgrad as jg
+import jitgrad.nn.functional as F
+
+
+def both(f):
+    return f, jg.compile(f)
+
+
+@pytest.mark.parametrize("divide", [lambda x, y: x // y, lambda x, y: x % y, lambda x, y: jg.fmod(x, y)])
+def test_an_integer_divided_by_zero(divide):
+    for f in both(divide):
+        x, y = jg.tensor([7, -7, 5]), jg.tensor([2, 2, 3])
+        for _ in range(2):
+            assert f(x, y).tolist() == divide(x, y).tolist()
+            with pytest.raises(ZeroDivisionError, match="divided by zero"):
+                f(x, jg.tensor([1, 0, 2]))
+
+
+def test_a_constant_divisor_needs_no_check():
+    f = jg.compile(lambda x: x // 2)
+    assert f(jg.tensor([7, -7])).tolist() == [3, -4]
+    assert "check_divisor" not in str([n.op for n in f.explain().specialisations[0].graph.nodes])
+    with pytest.raises(ZeroDivisionError):
+        jg.compile(lambda x: x // 0)(jg.tensor([1]))
+
+
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+def test_a_class_out_of_range_leaves_the_parameters_alone(loss):
+    def step(w, x, target):
+        with jg.no_grad():
+            value = loss(x @ w, target)
+            w.sub_(value)
+        return value
+
+    for f in both(step):
+        w = jg.ones(3, 4)
+        f(w, jg.ones(2, 3), jg.tensor([1, 3]))
+        before = w.clone()
+        with pytest.raises(IndexError, match="target 4 is out of range for 4 classes"):
+            f(w, jg.ones(2, 3), jg.tensor([1, 4]))
+        assert w.tolist() == before.tolist()
