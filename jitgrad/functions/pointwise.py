@@ -18,6 +18,7 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentTypeError, ShapeError, operand_lines
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.ops import REGISTRY
+from jitgrad.ir.ops.arithmetic import Div, Mul
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.select import Convert
@@ -111,7 +112,16 @@ def pointwise(op: Pointwise, *args: Any) -> Tensor:
         dtype = result_dtype(*operands)
     if op.promotes == "float":
         dtype = float_dtype(dtype)
+    if dtype.itemsize == 2 and dtype.is_floating_point and _keeps_number(op, operands):
+        return convert(apply(op, *broadcast(op.name, dtypes.float32, *operands)), dtype)
     return apply(op, *broadcast(op.name, dtype, *operands))
+
+
+def _keeps_number(op: Pointwise, operands: Sequence[Operand]) -> bool:
+    """Whether a half-type tensor is scaled by a number, which then is not rounded to the half type, as in PyTorch."""
+    if isinstance(op, Div):
+        return not isinstance(operands[1], Tensor)
+    return isinstance(op, Mul) and any(not isinstance(x, Tensor) for x in operands)
 
 
 def check_tensor(x: Any, name: str) -> Tensor:

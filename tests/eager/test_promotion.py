@@ -149,3 +149,11 @@ def test_limits():
         jg.finfo(jg.int32)
     with pytest.raises(TypeError):
         jg.iinfo(jg.float32)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_types_are_scaled_by_the_number_itself(name):
+    values = np.random.default_rng(0).standard_normal(200).tolist()
+    ours, theirs = (lib.tensor(values, dtype=getattr(lib, name)) for lib in (jg, torch))
+    for scale in (lambda x: x * 0.1, lambda x: 0.1 * x, lambda x: x / 0.1, lambda x: x + 0.1):
+        assert scale(ours).float().tolist() == scale(theirs).float().tolist()
