@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
 from .emit_analysis import changes
-from .emit_convert import I32, I64, ramp_constant, register_type
+from .emit_convert import I32, I64, ramp_constant, register_type, splat
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
 from .emit_values import Accumulator, Scope, ValueEmitter
@@ -124,6 +124,11 @@ class KernelEmitter(ValueEmitter):
         """Whole registers, then the rest; `start < stop` holds."""
         b, name, step = self.builder, loop.var.name, plan.lanes * plan.interleave
         enter = b.block
+        if plan.masked:
+            partial = self._partials(plan)
+            self._masked_loop(loop, plan, enter, start, stop, partial)
+            self._fold(plan, [partial])
+            return
         partials = [self._partials(plan) for _ in range(plan.interleave)]
         count = b.sub(stop, start)
         main_stop = b.add(start, b.sub(count, b.and_(count, I64(step - 1))))
@@ -162,23 +167,35 @@ class KernelEmitter(ValueEmitter):
         self, loop: Loop, plan: VectorPlan, enter: ir.Block, start: ir.Value, stop: ir.Value,
         partials: dict[int, Accumulator],
     ) -> None:  # fmt: skip
-        """The last elements, in registers with idle lanes."""
+        """The last elements, if there are any left."""
+        b, name = self.builder, loop.var.name
+        some, done = b.append_basic_block(f"{name}.some"), b.append_basic_block(f"{name}.done")
+        b.cbranch(b.icmp_signed("<", start, stop), some, done)
+        b.position_at_end(some)
+        self._masked_loop(loop, plan, enter, start, stop, partials)
+        b.branch(done)
+        b.position_at_end(done)
+
+    def _masked_loop(
+        self, loop: Loop, plan: VectorPlan, enter: ir.Block, start: ir.Value, stop: ir.Value,
+        partials: dict[int, Accumulator],
+    ) -> None:  # fmt: skip
+        """Registers in which the lanes beyond `stop` are idle; `start < stop` holds."""
         b, name = self.builder, loop.var.name
         came_from = b.block
-        body, done = b.append_basic_block(f"{name}.masked"), b.append_basic_block(f"{name}.done")
-        b.cbranch(b.icmp_signed("<", start, stop), body, done)
+        body, end = b.append_basic_block(f"{name}.masked"), b.append_basic_block(f"{name}.end")
+        b.branch(body)
         b.position_at_end(body)
         index = b.phi(I64)
         index.add_incoming(start, came_from)
         left, lanes = b.sub(stop, index), I64(plan.lanes)
         left = b.trunc(b.select(b.icmp_signed("<", left, lanes), left, lanes), I32)
-        ramp = ramp_constant(I32, range(plan.lanes))
-        mask = b.icmp_signed("<", ramp, self.splat(left, plan.lanes))
+        mask = b.icmp_signed("<", ramp_constant(I32, range(plan.lanes)), splat(b, left, plan.lanes))
         self._vector_body(loop, plan, enter, index, partials, mask)
         following = b.add(index, lanes)
         index.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, stop), body, done)
-        b.position_at_end(done)
+        b.cbranch(b.icmp_signed("<", following, stop), body, end)
+        b.position_at_end(end)
 
     def _scalar_rest(self, loop: Loop, enter: ir.Block, start: ir.Value, stop: ir.Value) -> None:
         """The last elements, one at a time."""
@@ -201,7 +218,7 @@ class KernelEmitter(ValueEmitter):
                 cell = self.alloca(register_type(target.dtype, plan.lanes))
                 if fold.neutral is None:
                     kind = register_type(target.dtype, 1)
-                    start = self.splat(self.builder.load(target.cell, typ=kind), plan.lanes)
+                    start = splat(self.builder, self.builder.load(target.cell, typ=kind), plan.lanes)
                 else:
                     start = constant(fold.neutral[m], target.dtype, plan.lanes)
                 self.builder.store(start, cell)

@@ -10,6 +10,7 @@ indefinite" (the smallest int32 or int64; for narrower types the low bits of tha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Final
 
@@ -74,6 +75,25 @@ def ramp_constant(element: ir.Type, numbers: Iterable[int]) -> TextConstant:
     """A vector constant of the given integers, one a lane."""
     parts = [f"{element} {n}" for n in numbers]
     return TextConstant(ir.VectorType(element, len(parts)), f"<{', '.join(parts)}>")
+
+
+@functools.cache
+def undefined(kind: ir.Type) -> ir.Constant:
+    """No value in particular."""
+    return ir.Constant(kind, ir.Undefined)
+
+
+@functools.cache
+def lane_order(lanes: tuple[int, ...]) -> ir.Constant:
+    """The mask of a shuffle."""
+    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+
+
+def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+    """One value in every lane."""
+    kind = ir.VectorType(value.type, lanes)
+    first = b.insert_element(undefined(kind), value, I32(0))
+    return b.shuffle_vector(first, undefined(kind), lane_order((0,) * lanes))
 
 
 def from_memory(b: ir.IRBuilder, value: ir.Value, dtype: DType, lanes: int) -> ir.Value:

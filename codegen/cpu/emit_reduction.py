@@ -14,10 +14,12 @@ from ..loops import walk
 from ..loops.ir import AccRef, Init, Kernel, Load, Loop, Store, Update, acc_ref
 from . import emit_analysis as analysis
 from .emit_analysis import Dependencies
-from .emit_convert import I32
+from .emit_convert import I32, lane_order, undefined
 from .emit_scalar import Values, emit_closed
 from .options import EmitOptions
 
+_LARGE: Final = 24
+"""From that many instructions on, computing a mask does not show."""
 _MATH_SIZE: Final = 24
 """About how many instructions a mathematical function is."""
 
@@ -37,11 +39,15 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class VectorPlan:
-    """`lanes` elements per register, `interleave` registers per iteration, and the accumulators folded."""
+    """`lanes` elements per register, `interleave` registers per iteration, and the accumulators folded.
+
+    `masked` loops do all their iterations under a mask: a little slower, and half the code to compile.
+    """
 
     lanes: int
     interleave: int
     folds: tuple[Fold, ...]
+    masked: bool
 
 
 def vector_plan(loop: Loop, kernel: Kernel, deps: Dependencies, options: EmitOptions) -> VectorPlan | None:
@@ -51,15 +57,17 @@ def vector_plan(loop: Loop, kernel: Kernel, deps: Dependencies, options: EmitOpt
     folds = _folds(loop, deps, options)
     if folds is None or lanes < 2 or not _fits_lanes(loop):
         return None
-    nested = any(isinstance(s, Loop) for s in loop.body)
-    return VectorPlan(lanes, 1 if nested or not folds else _interleave(loop), folds)
+    nested, size = any(isinstance(s, Loop) for s in loop.body), _size(loop)
+    if options.masked_tails and (nested or size > _LARGE):
+        return VectorPlan(lanes, 1, folds, masked=True)
+    interleave = 1 if nested or not folds else 4 if size <= 16 else 2 if size <= 40 else 1
+    return VectorPlan(lanes, interleave, folds, masked=False)
 
 
-def _interleave(loop: Loop) -> int:
-    """How many registers hide the latency of a fold: few where the loop does much else."""
-    nodes = [e for s in loop.body for e in walk.postorder(walk.expressions(s))]
-    size = len(nodes) + _MATH_SIZE * sum(e.fn in scalar.MATH for e in nodes)
-    return 4 if size <= 16 else 2 if size <= 40 else 1
+def _size(loop: Loop) -> int:
+    """About how many instructions the loop is."""
+    nodes = [e for s in walk.statements(loop.body) for e in walk.postorder(walk.expressions(s))]
+    return len(nodes) + _MATH_SIZE * sum(e.fn in scalar.MATH for e in nodes)
 
 
 def _fits_lanes(loop: Loop) -> bool:
@@ -157,8 +165,7 @@ def combine_lanes(b: ir.IRBuilder, fold: Fold, parts: list[ir.Value], lanes: int
 def _part(b: ir.IRBuilder, value: ir.Value, start: int, lanes: int) -> ir.Value:
     if lanes == 1:
         return b.extract_element(value, I32(start))
-    mask = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
-    return b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
+    return b.shuffle_vector(value, undefined(value.type), lane_order(tuple(range(start, start + lanes))))
 
 
 __all__ = ["Fold", "VectorPlan", "combine", "combine_lanes", "vector_plan"]

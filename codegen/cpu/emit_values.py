@@ -200,7 +200,7 @@ class ValueEmitter:
         if lanes > 1 and not self._is_varying(expr):
             uniform = self.value(expr, 1)
         with self._at(home):
-            value = self._emit(expr, lanes) if uniform is None else self.splat(uniform, lanes)
+            value = self._emit(expr, lanes) if uniform is None else conv.splat(self.builder, uniform, lanes)
         home.values[expr, lanes] = value
         return value
 
@@ -216,19 +216,12 @@ class ValueEmitter:
                 return True
         return False
 
-    def splat(self, value: ir.Value, lanes: int) -> ir.Value:
-        """One value in every lane."""
-        b, kind = self.builder, ir.VectorType(value.type, lanes)
-        first = b.insert_element(ir.Constant(kind, ir.Undefined), value, I32(0))
-        zeros = ir.Constant(ir.VectorType(I32, lanes), None)
-        return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
-
     def _emit(self, expr: Expr, lanes: int) -> ir.Value:
         b = self.builder
         match expr:
             case LoopVar():
                 first = self.value(expr, 1)
-                return b.add(self.splat(first, lanes), conv.ramp_constant(I64, range(lanes)))
+                return b.add(conv.splat(b, first, lanes), conv.ramp_constant(I64, range(lanes)))
             case Slot(index=index):
                 return b.load(b.gep(self.function.args[1], [I64(index)], source_etype=I64), typ=I64)
             case Param(index=index):
@@ -267,7 +260,7 @@ class ValueEmitter:
         assert expr.fn is not None
         dtype, half = expr.dtype, expr.dtype in conv.HALF_TYPES
         function = math_function(self.builder.module, expr.fn, dtypes.float32 if half else dtype, lanes)
-        inline = "noinline" if self.scope.mask is not None else "alwaysinline"  # tails run once: keep them short
+        inline = "alwaysinline" if lanes > 1 else "noinline"  # what runs one at a time may cost a call
         result = self.builder.call(function, args, attrs=(inline,))
         return conv.round_to_half(self.builder, result, dtype, lanes) if half else result
 
@@ -311,11 +304,11 @@ class ValueEmitter:
         if step == -1 and active is None:
             last = b.sub(self.value(expr.args[0], 1), I64(lanes - 1))
             whole = b.load(self._address(expr.buffer, last), typ=memory, align=expr.dtype.itemsize)
-            order = ir.Constant(ir.VectorType(I32, lanes), list(reversed(range(lanes))))
-            return b.shuffle_vector(whole, ir.Constant(memory, ir.Undefined), order)
+            order = conv.lane_order(tuple(reversed(range(lanes))))
+            return b.shuffle_vector(whole, conv.undefined(memory), order)
         index = self.value(expr.args[0], lanes)
         if mask is None and self.scope.mask is not None:  # idle lanes read what the first reads
-            first = self.splat(b.extract_element(index, I32(0)), lanes)
+            first = conv.splat(b, b.extract_element(index, I32(0)), lanes)
             index, active = b.select(self.scope.mask, index, first), None
         every = active or splat_constant(I1, 1, lanes)
         pointers = self._address(expr.buffer, index)
