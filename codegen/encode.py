@@ -17,7 +17,7 @@ from .fuse.program import HostStep, KernelStep, ProductStep
 from .loops.ir import Kernel
 from .lower import Launch, Operand, nbytes_of
 from .plan import CopyStep, Place, Plan
-from .schedule import grain
+from .schedule import batch_grain, grain
 
 Array = np.ndarray[Any, Any]
 
@@ -166,17 +166,17 @@ class _Encoder:
         if not node.result.type.numel:
             return
         size = p.dtype.itemsize
-        offsets = [size * x for entry in p.offsets for x in entry]
+        slots = [blas.gemm_address(p.dtype), *(size * x for entry in p.offsets for x in entry)]
         head = [
-            driver.GEMM, blas.gemm_address(p.dtype), self.code.pointer(p.block()), len(p.offsets),
-            self.code.pointer(offsets),
+            driver.KERNEL, driver.gemm_kernel(), 3, self.code.pointer(slots), self.code.pointer(p.block()),
+            len(p.offsets), batch_grain(p),
         ]  # fmt: skip
         pairs = (
             *self.pair(p.lhs, size * p.lhs_offset),
             *self.pair(p.rhs, size * p.rhs_offset),
             *self.pair(node.result),
         )
-        self.append([*head, *pairs], (2, 4))
+        self.append([*head, *pairs], (3, 4))
 
     def copy(self, step: CopyStep) -> None:
         """One copy."""

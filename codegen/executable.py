@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,9 +144,14 @@ class Executable:
             if plain[i] is not arrays[i]:
                 np.copyto(arrays[i], plain[i])
 
-    def dump(self) -> Mapping[str, str]:
-        """The stages as text, by name: `groups`, `kernels`, `plan`, `llvm`, `assembly`."""
-        return self._text.pieces(self)
+    def dump(self, folder: Path | None = None) -> Mapping[str, str]:
+        """The stages as text: `graph`, `groups`, `kernels`, `plan`, `llvm`, `assembly`; in files of `folder` too."""
+        pieces = self._text.pieces(self)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for stage, text in pieces.items():
+                (folder / f"{stage}.txt").write_text(text, "utf-8")
+        return pieces
 
 
 def _is_plain(x: Array) -> bool:

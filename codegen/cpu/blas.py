@@ -21,6 +21,7 @@ from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Node, Value
 
 from ..fuse.strided import MatrixLayout, contiguous_strides, matrix_layout, product_operand
+from .threads import pool
 
 _NAMES: Final = {dtypes.float32: "sgemm", dtypes.float64: "dgemm"}
 
@@ -48,8 +49,13 @@ def openblas() -> ctypes.CDLL | None:
             except OSError:
                 continue
             if all(hasattr(library, f"scipy_{name}_") for name in _NAMES.values()):
+                pool.on_change(functools.partial(_limit_threads, library))
                 return library
     return None
+
+
+def _limit_threads(library: ctypes.CDLL, count: int) -> None:
+    library.scipy_openblas_set_num_threads(ctypes.c_int(count))
 
 
 def _from_scipy(name: str) -> int:
@@ -66,13 +72,6 @@ def _from_scipy(name: str) -> int:
     if not address:
         raise InternalError(f"SciPy exports no address of {name}")
     return int(address)
-
-
-def limit_threads(count: int) -> None:
-    """Let OpenBLAS use at most `count` threads."""
-    library = openblas()
-    if library is not None:
-        library.scipy_openblas_set_num_threads(ctypes.c_int(count))
 
 
 @dataclass(frozen=True, slots=True)

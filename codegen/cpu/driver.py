@@ -4,12 +4,12 @@ It is compiled once, not once per graph, so that a plan for a new shape costs no
 few nanoseconds. The code is position-independent but for the addresses of functions:
 
     KERNEL  function, buffers, slots, params, extent, grain, then (region, byte offset) per buffer
-    GEMM    function, block, entries, offsets, then (region, byte offset) of lhs, rhs, result
     COPY    bytes, then (region, byte offset) of target and source
     END
 
-`slots`, `params`, `block` and `offsets` are cell numbers. Regions are numbers in the table of base addresses, which the
-entry point fills from a list of NumPy arrays.
+Matrix products are kernels too: `gemm_kernel` calls BLAS for a range of a batch. `slots` and `params` are cell numbers.
+Regions are numbers in the table of base addresses, which
+the entry point fills from a list of NumPy arrays.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from jitgrad.ir.errors import InternalError
 from .kernels import compile_module
 from .target import CompiledModule
 
-END, KERNEL, GEMM, COPY = range(4)
+END, KERNEL, COPY = range(3)
 KERNEL_CELLS: Final = 7
-GEMM_CELLS: Final = 5
 COPY_CELLS: Final = 6
 MAX_BUFFERS: Final = 128
 
@@ -68,6 +67,12 @@ def load_driver() -> Enter:
     return enter
 
 
+@functools.cache
+def gemm_kernel() -> int:
+    """The address of the kernel that calls BLAS."""
+    return _module().address("jitgrad_gemm")
+
+
 def _check_layouts(enter: Enter) -> None:
     """Copy one array to another, and refuse a strided one: wrong if this interpreter lays objects out differently."""
     source, target = np.arange(8.0), np.zeros(8)
@@ -82,6 +87,35 @@ def _build(module: ir.Module) -> None:
     driver = _Driver(module, _build_task(module))
     driver.build()
     _build_enter(module, driver.function)
+    _build_gemm(module)
+
+
+def _build_gemm(module: ir.Module) -> None:
+    """A kernel over the entries of a batch: `C = A B` in BLAS's own, column-major terms (see `blas.Product`).
+
+    Buffers: lhs, rhs, result. Slots: the address of the BLAS function, then per entry the byte offsets of the three.
+    Params: the BLAS arguments that all entries share, in the order of `blas.Product.block`.
+    """
+    function = ir.Function(module, _KERNEL_TYPE, "jitgrad_gemm")
+    buffers, slots, params, begin, end = function.args
+    entry, loop, done = (function.append_basic_block(n) for n in ("entry", "loop", "done"))
+    b = ir.IRBuilder(entry)
+    bases = [_cell(b, buffers, k) for k in range(3)]
+    trans_a, trans_b, m, n, inner, lda, ldb, ldc, alpha, beta = (_at(b, params, k) for k in range(10))
+    address = _cell(b, slots, 0)
+    b.cbranch(b.icmp_signed("<", begin, end), loop, done)
+    b.position_at_end(loop)
+    k = b.phi(_I64)
+    k.add_incoming(begin, entry)
+    first = b.add(b.mul(k, _I64(3)), _I64(1))
+    moved = [b.add(base, _cell(b, slots, b.add(first, _I64(j)))) for j, base in enumerate(bases)]
+    lhs, rhs, result = (b.inttoptr(x, _PTR) for x in moved)
+    _call(b, _GEMM_TYPE, address, [trans_a, trans_b, m, n, inner, alpha, rhs, lda, lhs, ldb, beta, result, ldc])
+    following = b.add(k, _I64(1))
+    k.add_incoming(following, loop)
+    b.cbranch(b.icmp_signed("<", following, end), loop, done)
+    b.position_at_end(done)
+    b.ret_void()
 
 
 def _build_enter(module: ir.Module, run: ir.Function) -> None:
@@ -180,7 +214,7 @@ class _Driver:
         step = _at(b, self.code, self.at)
         done = self.function.append_basic_block("done")
         switch = b.switch(_cell(b, step, 0), done)
-        for number, emit in ((KERNEL, self._kernel), (GEMM, self._gemm), (COPY, self._copy)):
+        for number, emit in ((KERNEL, self._kernel), (COPY, self._copy)):
             block = self.function.append_basic_block(emit.__name__.strip("_"))
             switch.add_case(_I64(number), block)
             b.position_at_end(block)
@@ -250,30 +284,6 @@ class _Driver:
         threads = b.trunc(self.threads, _I32)
         args = [_opaque(b, self.task), first, counts, steps, self.data, _I64(0), _I64(1)]
         _call(b, _PARALLEL_FOR_TYPE, self.parallel_for, [*args, threads])
-
-    def _gemm(self, step: ir.Value) -> None:
-        b = self.b
-        function, block, entries, offsets = (_cell(b, step, k) for k in range(1, 5))
-        offsets = _at(b, self.code, offsets)
-        argument = [_at(b, self.code, b.add(block, _I64(k))) for k in range(10)]
-        bases = [self._address(step, GEMM_CELLS + 2 * k) for k in range(3)]
-        before = b.block
-        loop, done = (self.function.append_basic_block(n) for n in ("entry", "entries"))
-        b.cbranch(b.icmp_signed(">", entries, _I64(0)), loop, done)
-        b.position_at_end(loop)
-        k = b.phi(_I64)
-        k.add_incoming(_I64(0), before)
-        first = b.mul(k, _I64(3))
-        moved = [b.add(base, _cell(b, offsets, b.add(first, _I64(j)))) for j, base in enumerate(bases)]
-        lhs, rhs, result = (b.inttoptr(m, _PTR) for m in moved)
-        trans_a, trans_b, m, n, inner, lda, ldb, ldc, alpha, beta = argument
-        args = [trans_a, trans_b, m, n, inner, alpha, rhs, lda, lhs, ldb, beta, result, ldc]
-        _call(b, _GEMM_TYPE, function, args)
-        following = b.add(k, _I64(1))
-        k.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, entries), loop, done)
-        b.position_at_end(done)
-        self._advance(GEMM_CELLS + 6)
 
     def _copy(self, step: ir.Value) -> None:
         b = self.b

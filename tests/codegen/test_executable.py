@@ -62,6 +62,10 @@ LARGE = {
     "few columns": ([f32(100_000, 3)], lambda b, x: b(Sum((0,), False), x)),
     "few rows": ([f32(3, 100_000)], lambda b, x: (b(Sum((0,), False), x), b(Sum((1,), False), x))),
     "permute": ([f32(60, 70, 80)], lambda b, x: b(Exp(), b(Permute((2, 0, 1)), x))),
+    "batch of products": (
+        [f32(200, 20, 30), f32(200, 30, 40)],
+        lambda b, x, y: b(MatMul(), b(Exp(), x), y),
+    ),
     "product": ([f32(300, 200), f32(200, 100)], lambda b, x, y: b(Exp(), b(MatMul(), x, y))),
 }
 
@@ -296,9 +300,10 @@ def test_the_pool_is_bounded():
     assert pool.kept == 0
 
 
-def test_texts_of_all_stages():
+def test_texts_of_all_stages(tmp_path):
     run = compile_graph(build(*CASES["perceptron"]))
-    texts = run.dump()
+    texts = run.dump(tmp_path)
+    assert {p.stem: p.read_text() for p in tmp_path.iterdir()} == texts
     assert {"graph", "groups", "kernels", "plan", "llvm", "assembly"} <= set(texts)
     assert all(texts.values())
     assert run.stats.flops > 0 and run.stats.bytes > 0 and run.stats.total_ms > 0
