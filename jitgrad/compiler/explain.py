@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -50,6 +50,8 @@ def _named(part: Any) -> Sequence[Any]:
 
 def _short(part: Any) -> str:
     value = part[1] if isinstance(part, tuple) and len(part) == 2 else part
+    if isinstance(part, tuple) and part and part[0] is float:
+        value = float.fromhex(part[1])
     text = str(value)
     return text if len(text) < 60 else text[:57] + "..."
 
@@ -62,6 +64,7 @@ class Explanation:
     calls: int
     entries: Sequence[Any]
     misses: Sequence[Miss]
+    not_kept: Mapping[str, int] = field(default_factory=dict)  # why captured calls can't be replayed, and how many
 
     @property
     def specialisations(self) -> list[Any]:
@@ -95,12 +98,13 @@ class Explanation:
             lines.append(f"      inputs: {', '.join(map(str, e.types))}")
             stages = ", ".join(f"{name} {ms:.1f}" for name, ms in stats.stages_ms.items())
             lines.append(
-                f"      a call: {stats.bytes / 1e6:.3g} MB, {stats.flops / 1e6:.3g} Mflop, arena {stats.arena_bytes} bytes; "
-                f"compile stages (ms): {stages}"
+                f"      a call: {stats.bytes / 1e6:.3g} MB, {stats.flops / 1e6:.3g} Mflop, "
+                f"arena {stats.arena_bytes} bytes; compile stages (ms): {stages}"
             )
         lines += [
             f"  eager ({e.runs} runs): {e.reason}" + (f" at {e.location}" if e.location else "") for e in self.eager
         ]
+        lines += [f"  not kept ({count} calls): {reason}" for reason, count in self.not_kept.items()]
         lines += [f"  miss {i + 1}: {miss}" for i, miss in enumerate(self.misses)]
         return "\n".join(lines)
 

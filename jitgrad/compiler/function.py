@@ -9,7 +9,7 @@ import time
 import types
 import warnings
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -53,6 +53,7 @@ class CompiledFunction(StandsForFunction):
         self._entries: OrderedDict[Any, list[Specialisation | _Eager]] = OrderedDict()
         self._escaped: set[Any] = set()
         self._misses: list[Miss] = []
+        self._not_kept: Counter[str] = Counter()
         self._calls = 0
         self._bound: weakref.WeakKeyDictionary[Any, CompiledFunction] = weakref.WeakKeyDictionary()
 
@@ -127,6 +128,7 @@ class CompiledFunction(StandsForFunction):
             if key in self._escaped:
                 self._run_eagerly_from_now_on(key, reason, None)
             self._escaped.add(key)
+            self._not_kept[reason] += 1
             run_segment(tracer)
             return result
         spec.rebinding = rebinding.count
@@ -167,7 +169,7 @@ class CompiledFunction(StandsForFunction):
     def explain(self) -> Explanation:
         """What was captured and compiled, why calls missed, and what runs eagerly; print it."""
         entries = [e for found in self._entries.values() for e in found]
-        return Explanation(self._name, self._calls, entries, list(self._misses))
+        return Explanation(self._name, self._calls, entries, list(self._misses), dict(self._not_kept))
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"

@@ -47,3 +47,28 @@ def test_a_global_that_changes_is_noticed_through_another_compiled_function():
     scope["scale"] = 0.0
     assert before > 0
     assert scope["step"](jg.zeros(2)).item() == 0
+
+
+def test_calls_that_cannot_be_kept_are_told():
+    kept = []
+
+    @jg.compile
+    def f(x):
+        kept.append(x * 2)
+        return x + 1
+
+    for _ in range(3):
+        f(jg.ones(2))
+    explanation = f.explain()
+    assert [k.tolist() for k in kept] == [[2.0, 2.0]] * 3
+    assert sum(explanation.not_kept.values()) == 3
+    assert "not kept (3 calls): the call changed Python values it depends on" in str(explanation)
+
+
+def test_misses_show_numbers_as_written():
+    @jg.compile
+    def f(x, factor):
+        return x * factor
+
+    f(jg.ones(2), 2.0), f(jg.ones(2), 0.1)
+    assert str(f.explain().misses[0]) == "argument 1: 2.0 -> 0.1"
