@@ -38,7 +38,7 @@ def reduced_expm1(x: Expr) -> tuple[Expr, Expr]:
 
 
 def exp(x: Expr) -> Expr:
-    """e**x; at most 1.1 ulp. NaN, infinities, overflow and denormal results as IEEE would have them."""
+    """e**x; at most 1.2 ulp. NaN, infinities, overflow and denormal results as IEEE would have them."""
     low, high = RANGE[x.dtype]
     n, fraction = reduced_expm1(at_least(at_most(x, high), low))
     return scale(fraction + 1.0, n)

@@ -220,7 +220,7 @@ _HUGE: Final = {dtypes.float32: 1e30, dtypes.float64: 1e200}
 
 
 def atan2(y: Expr, x: Expr) -> Expr:
-    """The angle of the point (x, y); at most 2 ulp. Zeros and infinities as in C's atan2."""
+    """The angle of the point (x, y); at most 1.5 ulp. Zeros and infinities as in C's atan2."""
     across, up = scalar.absolute(x), scalar.absolute(y)
     steep = up > across
     smaller, larger = where(steep, across, up), where(steep, up, across)
