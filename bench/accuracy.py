@@ -3,8 +3,8 @@
     python bench/accuracy.py [FUNCTION ...] [--samples N] [--all] [--json FILE]
 
 float32 is compared with float64 (NumPy's and SciPy's), on samples of every magnitude or, with `--all`, on each of the
-2**32 values (some minutes a function); float64 with mpmath, on samples. Only finite results are counted; that special values
-are right is the tests' business.
+2**32 values (some minutes a function); float64 with mpmath, on samples. Only finite results are counted; that special
+values are right is the tests' business.
 """
 
 from __future__ import annotations

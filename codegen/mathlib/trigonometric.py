@@ -173,9 +173,9 @@ def acos(x: Expr) -> Expr:
     half_high, half_low = _pi_over(x, 2)
     high, low = _pi_over(x, 1)
     sign = with_sign_of(s, x)
-    middle = half_high - (sign - (half_low - with_sign_of(t, x)))
+    middle = (half_high - sign) + (half_low - with_sign_of(t, x))
     doubled = 2.0 * (s + t)
-    left = high - (2.0 * s - (low - 2.0 * t))
+    left = (high - 2.0 * s) + (low - 2.0 * t)
     return where(small, middle, where(x < 0.0, left, doubled))
 
 
