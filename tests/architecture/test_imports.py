@@ -6,11 +6,9 @@ import sys
 
 # (module, package imported inside one of its functions): why it waits until it is used.
 LAZY_IMPORTS: dict[tuple[str, str], str] = {
-    (
-        "jitgrad.autograd.whole",
-        "jitgrad.compiler.backend",
-    ): "loads Numba, which small eager scripts never need",
-    ("jitgrad.compiler.backend", "jitgrad.codegen"): "loads Numba",
+    ("jitgrad.backend", "jitgrad.codegen"): "loads Numba, which small eager scripts never need",
+    ("jitgrad.codegen.cpu.blas", "scipy"): "only where SciPy's wheel has no OpenBLAS to open directly",
+    ("jitgrad.dump", "jitgrad.dump.writer"): "only dumps need the printer and the pictures",
     ("jitgrad.ir.picture", "networkx"): "only pictures need it",
     ("jitgrad.serialization", "safetensors"): "only saving and loading need it",
 }
