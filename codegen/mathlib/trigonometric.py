@@ -160,10 +160,10 @@ def _arc(x: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def asin(x: Expr) -> Expr:
-    """The inverse sine; at most 2 ulp. NaN outside [-1, 1]."""
+    """The inverse sine; at most 1.5 ulp. NaN outside [-1, 1]."""
     small, s, t = _arc(x)
     high, low = _pi_over(x, 2)
-    large = high - (2.0 * s - (low - 2.0 * t))
+    large = (high - 2.0 * s) + (low - 2.0 * t)
     return with_sign_of(where(small, s + t, large), x)
 
 
