@@ -8,8 +8,7 @@ few nanoseconds. The code is position-independent but for the addresses of funct
     END
 
 Matrix products are kernels too: `gemm_kernel` calls BLAS for a range of a batch. `slots` and `params` are cell numbers.
-Regions are numbers in the table of base addresses, which
-the entry point fills from a list of NumPy arrays.
+Regions are numbers in the table of base addresses, which the entry point fills from a list of NumPy arrays.
 """
 
 from __future__ import annotations

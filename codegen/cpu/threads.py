@@ -1,7 +1,8 @@
 """Threads for kernels: how many to use, and the native function that shares a loop out among them.
 
 The pool is Numba's TBB layer, entered from emitted code. It may be used from several Python threads at once and
-survives fork. Where TBB is missing everything runs on the calling thread.
+survives fork. Where TBB is missing it is Numba's simple pool, for one caller at a time and not after fork: whoever
+does not get it runs on the calling thread.
 """
 
 from __future__ import annotations

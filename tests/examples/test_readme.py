@@ -3,7 +3,10 @@
 import re
 
 import pytest
+from codegen.test_mathlib import DOMAINS
 from examples.documents import ROOT, python_blocks, run_blocks
+
+from jitgrad.ir.scalar import Fn
 
 NAMES = ("README.md", "ARCHITECTURE.md")
 LINKED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -37,3 +40,12 @@ def test_files_named_in_architecture_exist():
     missing = [n for n in sorted(named) if not any(any(f.glob(n)) or any(f.glob(f"*/{n}")) for f in folders)]
     assert len(named) > 100
     assert not missing, f"ARCHITECTURE.md names files that are no more: {missing}"
+
+
+def test_error_bounds_in_architecture_are_those_tested():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"\| ([a-z0-9, ]+?)(?: \(x > 0\))? (?=\| (\d\.\d) \| (\d\.\d) )", text)
+    stated = {Fn(name): (float(x), float(y)) for names, x, y in rows for name in names.split(", ")}
+    assert {fn: bounds for fn, (_, *bounds) in DOMAINS.items()} == {
+        fn: list(bounds) for fn, bounds in stated.items() if fn is not Fn.POW
+    }
