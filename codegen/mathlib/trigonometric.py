@@ -14,7 +14,7 @@ from typing import Final
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Expr, Fn, where
 
-from .double_word import Pair, two_sum
+from .double_word import Pair, fast_two_sum, two_sum
 from .formats import format_of, nearest_integer, polynomial, with_sign_of
 
 LARGEST: Final = {dtypes.float32: 1e9, dtypes.float64: 8e5}
@@ -163,7 +163,8 @@ def asin(x: Expr) -> Expr:
     """The inverse sine; at most 1.5 ulp. NaN outside [-1, 1]."""
     small, s, t = _arc(x)
     high, low = _pi_over(x, 2)
-    large = (high - 2.0 * s) + (low - 2.0 * t)
+    rest = fast_two_sum(scalar.lift(high, x.dtype), -2.0 * s)
+    large = rest.high + (rest.low + (low - 2.0 * t))
     return with_sign_of(where(small, s + t, large), x)
 
 
