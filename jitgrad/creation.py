@@ -23,7 +23,7 @@ from jitgrad.ir.ops.math import Pow
 from jitgrad.ir.ops.select import Convert, Where
 
 from .device import as_device
-from .dispatch import apply, constant
+from .dispatch import apply, constant, shared
 from .errors import located
 from .functions.dims import sizes
 from .functions.pointwise import convert, filled, pointwise
@@ -31,7 +31,7 @@ from .functions.registry import public, write_out
 from .mode import local
 from .promotion import Number, number_dtype
 from .sequences import array_of_sequence, known_dtype
-from .tensor import Tensor, wrap
+from .tensor import Tensor
 
 _PYTHON_DTYPES = {
     float: dtypes.float64,
@@ -77,6 +77,9 @@ def tensor(
     as_device(device)
     if isinstance(data, Tensor):
         out = apply(Convert(check_dtype(dtype, data.dtype)), data.detach())
+    elif isinstance(data, np.ndarray) and local.mode.tracer is not None:
+        known_dtype(data.dtype)
+        out = apply(Convert(check_dtype(dtype, known_dtype(data.dtype))), shared(data))
     else:
         out = constant(_array_of(data, dtype))
     return _finish(out, requires_grad)
@@ -135,8 +138,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise located(ArgumentTypeError(f"expected np.ndarray (got {type(ndarray).__name__})"))
     known_dtype(ndarray.dtype)
-    tracer = local.mode.tracer
-    return wrap(ndarray) if tracer is None else constant(ndarray)
+    return shared(ndarray)
 
 
 # ------------------------------------------------------------------------------------------------ filled

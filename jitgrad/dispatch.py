@@ -52,6 +52,8 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     else:
         data = [tracer.value(t) for t in operands]
         out = tracer.emit(op, data)
+        if not mode.grad and any([t._requires_grad for t in operands]):
+            out = [tracer.detached(x) for x in out]
     results = tuple([wrap(x) for x in out])
     if tracer is not None:
         tracer.note(results)
@@ -69,6 +71,14 @@ def constant(array: Any) -> Tensor:
     """A tensor of these numbers: a leaf eagerly, a constant of the graph while tracing."""
     tracer = local.mode.tracer
     return wrap(np.asarray(array)) if tracer is None else tracer.constant(np.asarray(array))
+
+
+def shared(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor sharing the memory of a user's array. A compiled function reads the array anew at each call."""
+    tracer = local.mode.tracer
+    if tracer is not None:
+        tracer.arrays.append(array)
+    return wrap(array)
 
 
 def host_number(read: Callable[[], float], dtype: dtypes.DType, name: str) -> Any:

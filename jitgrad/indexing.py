@@ -23,7 +23,7 @@ from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Slice
 
 from .aliasing import check_writable, put, views, write
-from .dispatch import apply, constant
+from .dispatch import apply, constant, shared
 from .errors import located
 from .functions.pointwise import filled
 from .memo import Memo
@@ -102,15 +102,16 @@ def _index_tensor(item: Any) -> Tensor:
     """Lists and arrays as tensors; checked to be of a dtype that can index."""
     if not isinstance(item, Tensor):
         if not isinstance(item, np.ndarray):
-            item = _nested(item)
-        array = np.asarray(item)
+            array = np.asarray(_nested(item))
+        else:
+            array = item
         if array.size == 0 and array.dtype.kind == "f":
             array = array.astype(np.int64)
         if array.dtype not in dtypes.FROM_NUMPY:
             raise located(
                 DimError(f"tensors used as indices must be long, int, byte or bool tensors, not {array.dtype}")
             )
-        item = constant(array)
+        item = shared(array) if array is item else constant(array)
     if item.dtype not in _INDEX_DTYPES and item.dtype not in (dtypes.bool_, dtypes.uint8):
         raise located(
             DimError(f"tensors used as indices must be long, int, byte or bool tensors, not {item.dtype.name}")
@@ -360,7 +361,8 @@ def fitted(
             raise located(DTypeError(f"value cannot be converted to type {dtype.name} without overflow"))
         return filled(shape, dtype, value)
     if not isinstance(value, Tensor):
-        value = constant(np.asarray(value, dtype.np))
+        same = isinstance(value, np.ndarray) and value.dtype == dtype.np
+        value = shared(value) if same else constant(np.asarray(value, dtype.np))
     if value.dtype is not dtype:
         value = apply(Convert(dtype), value)
     if value.shape == shape:

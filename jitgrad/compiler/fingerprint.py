@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from ..tensor import Tensor
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
@@ -33,6 +35,8 @@ def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
         return (kind, x) if kind is not float else (kind, x.hex())
     if isinstance(x, Tensor):
         return Same(x)
+    if isinstance(x, np.ndarray):
+        return (Same(x), x.shape, x.dtype, hash(x.tobytes()) if not x.dtype.hasobject else None)
     epoch = getattr(x, "_epoch", None)
     if epoch.__class__ is int:
         return (Same(x), epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import threading
 import time
 import types
@@ -29,6 +30,7 @@ from .specialise import Escapes, Specialisation, replay, specialise
 from .tracer import Tracer
 
 _MAX_SPECIALISATIONS = 128
+_OWN_REFERENCES = 4  # to a user's array: the tracer's list, its tensor, the loop below and the question itself
 _trace_lock = threading.RLock()
 
 
@@ -143,6 +145,8 @@ class CompiledFunction(StandsForFunction):
                 return f"the call changed attributes of {type(thing).__name__}"
         if self._key(leaves, pytree.flatten(((), {}))[1])[2] != key[2]:
             return "the call changed Python values it depends on"
+        if any(sys.getrefcount(array) <= _OWN_REFERENCES for array in tracer.arrays):
+            return "a NumPy array made during the call became a tensor"
         kept = _outputs(result, tracer)
         if _escaping(tracer, kept):
             gc.collect()

@@ -153,6 +153,9 @@ def _call_plan(tracer: Tracer, recipes: _Recipes) -> CallPlan | None:
     results = [v for v, t in _differentiable(recipes)]
     if not results or not local.mode.grad:
         return None
+    tape = tape_nodes([t._node for _, t in _differentiable(recipes) if t._node is not None])
+    if any(node.__class__ is not TapeNode or node.hooks is not None for node in tape):
+        raise Escapes("gradients of its results pass through a hook or a custom Function")
     nodes = tracer.builder.nodes
     inputs = tracer.builder.inputs
     wrt = [

@@ -72,6 +72,7 @@ class Tracer:
         self._known: dict[int, Source] = {id(t): ArgumentSource(i) for i, t in reversed(arguments.items())}
         self._arguments = arguments
         self._location: Any = None
+        self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
         self._written: dict[int, Tensor] = {}
 
     # values -------------------------------------------------------------------------------------------------

@@ -339,3 +339,19 @@ def test_dump_writes_every_stage(tmp_path):
     for stage in ("traced", "graph.dot"):
         assert stage in names
     assert "test_compile.py" in (folder / "00-traced.txt").read_text()
+
+
+def test_arrays_are_read_at_each_call():
+    offset = np.ones(3, "f4")
+    f = jg.compile(lambda x: x + jg.from_numpy(offset) + jg.tensor(offset))
+    assert f(jg.ones(3)).tolist() == [3.0] * 3
+    offset[:] = 5.0
+    assert f(jg.ones(3)).tolist() == [11.0] * 3
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")
+def test_arrays_made_during_a_call_are_not_frozen():
+    state = np.random.default_rng(0)
+    f = jg.compile(lambda x: x + jg.tensor(state.standard_normal(3)))
+    seen = {f(jg.zeros(3)).tolist()[0] for _ in range(4)}
+    assert len(seen) == 4
