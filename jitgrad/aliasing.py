@@ -53,6 +53,8 @@ def view(op: View, t: Tensor) -> Tensor:
         infer(op, (t.type_,))
         operand = tracer.value(t)
         (data,) = tracer.emit(op, [operand])
+        if t._requires_grad and not mode.grad:
+            data = tracer.detached(data)
         out = wrap(data)
         shares = layout(t, op) is not None
         tracer.note((out,))
@@ -99,8 +101,10 @@ def alias(t: Tensor) -> Tensor:
     tracer = local.mode.tracer
     if tracer is not None and tracer.ends_before((t,)):
         tracer = None
-    out = wrap(t._data if tracer is None else tracer.value(t))
-    if tracer is not None:
+    if tracer is None:
+        out = wrap(t._data)
+    else:
+        out = wrap(tracer.detached(tracer.value(t)) if t._requires_grad else tracer.value(t))
         tracer.note((out,))
     _share(out, t, (), False)
     return out
@@ -220,6 +224,10 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
         _check_memory(t, what, uniform)
         np.copyto(t._data, value._data)
     else:
+        _check_memory(t, what, uniform)
+        own = t._view is None or t._view.origin is None
+        if own and mode.grad and t._requires_grad and (assigned or not value._requires_grad):
+            value = apply(WriteView(()), t, value)
         mode.tracer.write(t, value)
     storage_of(t)._version += 1
     if mode.grad and (value._requires_grad or t._requires_grad):
@@ -228,8 +236,9 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
 
 
 def _check_memory(t: Tensor, what: str, uniform: bool) -> None:
-    data = t._data
-    if not data.flags.writeable or (not uniform and 0 in _strides_of_long_axes(data)):
+    data = layout(t)
+    read_only = isinstance(t._data, np.ndarray) and not t._data.flags.writeable
+    if data is None or read_only or (not uniform and 0 in _strides_of_long_axes(data)):
         raise located(
             AutogradError(
                 f"{what}: unsupported operation: more than one element of the written-to tensor refers to a "
@@ -272,6 +281,16 @@ def protect(t: Tensor, value: Tensor, since: int) -> None:
                 if not tracing:
                     node.saved = (*node.saved[:i], np.array(node.saved[i]), *node.saved[i + 1 :])
         stack.extend(e if isinstance(e, TapeNode) else e[0] if isinstance(e, tuple) else None for e in node.edges)
+
+
+def forget_history(t: Tensor) -> None:
+    """Make `t` a tensor without history that needs no gradient (`detach_`)."""
+    tracer = local.mode.tracer
+    if tracer is not None and t._requires_grad:
+        tracer.rebased(t)
+    if local.mode.tracer is not None and t._requires_grad:
+        t._data = local.mode.tracer.detached(t._data)
+    t._node, t._index, t._requires_grad = None, 0, False
 
 
 def replace_data(t: Tensor, other: Tensor) -> None:
@@ -353,6 +372,7 @@ __all__ = [
     "copied",
     "copy",
     "edge",
+    "forget_history",
     "is_view",
     "layout",
     "protect",

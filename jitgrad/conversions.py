@@ -14,7 +14,7 @@ from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError, Shap
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Device
 
-from .aliasing import alias, copy, replace_data
+from .aliasing import alias, copy, forget_history, replace_data
 from .device import as_device
 from .dispatch import apply
 from .errors import located
@@ -137,7 +137,7 @@ def _detach_(self: Tensor) -> Tensor:
     """Cut `self` off from its history, in place."""
     if self._view is not None and self._view.origin is not None:
         raise located(AutogradError("Can't detach views in-place; use detach() instead"))
-    self._node, self._index, self._requires_grad = None, 0, False
+    forget_history(self)
     return self
 
 

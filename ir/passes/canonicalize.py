@@ -9,6 +9,7 @@ from ..builder import Builder
 from ..graph import Graph, Node, Value
 from ..op import Op, View
 from ..ops.creation import Constant, Full
+from ..ops.history import Detach, WithHistory
 from ..ops.select import Convert
 from ..ops.slicing import Concat, Pad
 from ..ops.write import WriteView
@@ -80,6 +81,18 @@ def write(b: Builder, node: Node) -> Value | None:
             value = b(back, value) if back is not None else value
         return value
     return b(WriteView(views), base, value) if views != node.op.views else None
+
+
+@CANONICAL(Detach)
+def detachment(b: Builder, node: Node) -> Value | None:
+    """Where no gradient is taken any more, a detached value is the value."""
+    return node.operands[0]
+
+
+@CANONICAL(WithHistory)
+def history(b: Builder, node: Node) -> Value | None:
+    """Where no gradient is taken any more, a value with another's history is the value."""
+    return node.operands[0]
 
 
 @CANONICAL(Convert)

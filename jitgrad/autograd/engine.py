@@ -77,6 +77,9 @@ def backward(
     if not retain:
         for node in nodes:
             node.saved = node.owners = None
+    tracer = local.mode.tracer
+    if tracer is not None and not create:
+        return {e: tracer.detached(g) for e, g in grads.items()}
     return grads
 
 

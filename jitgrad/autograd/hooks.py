@@ -72,7 +72,7 @@ class NodeHooks:
 def as_tensor(data: Any) -> Tensor:
     """A cotangent as a tensor of its own."""
     tracer = local.mode.tracer
-    out = wrap(np.array(data) if tracer is None else data)
+    out = wrap(np.array(data) if tracer is None else tracer.detached(data))
     if tracer is not None:
         tracer.note((out,))
     return out

@@ -10,6 +10,7 @@ from ops import (
     activation_samples,
     check_samples,
     creation_samples,
+    history_samples,
     indexing_samples,
     nn_samples,
     pointwise_samples,
@@ -26,6 +27,7 @@ from jitgrad.ir.ops import REGISTRY
 MODULES: tuple[ModuleType, ...] = (
     check_samples,
     pointwise_samples,
+    history_samples,
     creation_samples,
     reduction_samples,
     random_samples,

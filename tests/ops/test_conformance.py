@@ -110,7 +110,8 @@ def test_accumulators(name, order):
             assert_close(run_accumulators(sample.op, sample.arrays[0], order), run(sample)[0], sample.ulps, scale=1.0)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if REGISTRY[n].differentiable])
+# `with_history` has another gradient than its value's: see tests/compile/test_views_writes.py.
+@pytest.mark.parametrize("name", [n for n in NAMES if REGISTRY[n].differentiable and n != "with_history"])
 def test_gradients(name):
     checked = 0
     for sample in samples_of(name):
