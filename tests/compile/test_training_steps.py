@@ -77,9 +77,7 @@ def specialisations(run):
 CASES = {
     "mlp, SGD": {},
     "mlp, plain SGD": {"optimizer": lambda p: jg.optim.SGD(p, lr=0.1)},
-    "mlp, Nesterov": {
-        "optimizer": lambda p: jg.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)
-    },
+    "mlp, Nesterov": {"optimizer": lambda p: jg.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)},
     "mlp, Adam": {"optimizer": lambda p: jg.optim.Adam(p, lr=0.01, weight_decay=0.01)},
     "mlp, AdamW amsgrad": {"optimizer": lambda p: jg.optim.AdamW(p, lr=0.01, amsgrad=True)},
     "mlp, clipped": {"clip": 0.1, "optimizer": lambda p: jg.optim.Adam(p, lr=0.01)},
