@@ -283,6 +283,38 @@ def protect(t: Tensor, value: Tensor, since: int) -> None:
         stack.extend(e if isinstance(e, TapeNode) else e[0] if isinstance(e, tuple) else None for e in node.edges)
 
 
+def view_in_place(t: Tensor, op: View, what: str) -> Tensor:
+    """Make `t` the view `op` of itself (`unsqueeze_`); other tensors of its memory stay as they are."""
+    check_writable(t, what)
+    tracer = local.mode.tracer
+    if tracer is not None:
+        tracer.rebased(t)
+    old = _stand_in(t)
+    if local.mode.tracer is not None:
+        local.mode.tracer.note((old,))
+    out = view(op, old)
+    t._data, t._view, t._storage = out._data, out._view, out._storage
+    t._node, t._index, t._requires_grad = out._node, out._index, out._requires_grad
+    storage_of(t).views.append(weakref.ref(t))
+    note_rebinding()
+    return t
+
+
+def _stand_in(t: Tensor) -> Tensor:
+    """A tensor that is what `t` was, for the views of `t`, so that `t` may become another."""
+    old = wrap(t._data)
+    old._node, old._index, old._requires_grad = t._node, t._index, t._requires_grad
+    old._view, old._storage = t._view, storage_of(t)
+    for ref in old._storage.views:
+        v = ref()
+        info = None if v is None else v._view
+        if info is not None and info.base is t:
+            info.base = old
+        if info is not None and info.origin is t:
+            info.origin = old
+    return old
+
+
 def forget_history(t: Tensor) -> None:
     """Make `t` a tensor without history that needs no gradient (`detach_`)."""
     tracer = local.mode.tracer
@@ -299,20 +331,11 @@ def replace_data(t: Tensor, other: Tensor) -> None:
     While tracing, this ends the traced segment first.
     """
     data = to_array(other)
-    old = wrap(to_array(t))
-    old._node, old._index, old._requires_grad = t._node, t._index, t._requires_grad
-    storage = t._storage
-    if storage is not None:
-        old._storage = storage
-        for ref in storage.views:
-            v = ref()
-            info = None if v is None else v._view
-            if info is not None and info.base is t:
-                info.base = old
-            if info is not None and info.origin is t:
-                info.origin = old
-        t._storage = Storage()
-        t._storage._version = storage._version
+    to_array(t)
+    version = t._version
+    _stand_in(t)
+    t._storage = Storage()
+    t._storage._version = version
     t._data, t._view = data, None
     note_rebinding()
 
@@ -380,6 +403,7 @@ __all__ = [
     "replace_data",
     "storage_of",
     "view",
+    "view_in_place",
     "views",
     "write",
 ]

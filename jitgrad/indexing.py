@@ -27,7 +27,6 @@ from .dispatch import apply, constant, shared
 from .errors import located
 from .functions.pointwise import filled
 from .memo import Memo
-from .mode import local
 from .tensor import Tensor, to_array
 
 _known_views: Memo[tuple[View, ...]] = Memo(limit=10_000)
@@ -146,7 +145,7 @@ def _items(index: Any) -> list[Any]:
             out.append(bool(item))
         elif isinstance(item, Tensor):
             scalar = item.ndim == 0 and item.dtype.kind == "int" and item.dtype is not dtypes.uint8
-            out.append(int(to_array(item)) if scalar and local.mode.tracer is None else _index_tensor(item))
+            out.append(int(to_array(item)) if scalar else _index_tensor(item))
         elif isinstance(item, (list, tuple, range, np.ndarray)):
             array = _index_tensor(item)
             out.append(int(to_array(array)) if array.ndim == 0 and array.dtype.kind == "int" else array)

@@ -12,7 +12,7 @@ from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.complex import Conj
 from jitgrad.ir.ops.shape import Permute, Reshape, moved_axis_permutation
 
-from ..aliasing import is_view, view
+from ..aliasing import is_view, view, view_in_place
 from ..dispatch import apply
 from ..errors import located
 from ..tensor import Tensor
@@ -192,11 +192,15 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     >>> jg.zeros(2, 3).transpose(0, 1).shape
     jitgrad.Size([3, 2])
     """
-    a, b = normalize_dim(dim0, input.ndim), normalize_dim(dim1, input.ndim)
-    perm = list(range(input.ndim))
+    return view(_exchange(input.ndim, dim0, dim1), input)
+
+
+def _exchange(ndim: int, dim0: int, dim1: int) -> Permute:
+    a, b = normalize_dim(dim0, ndim), normalize_dim(dim1, ndim)
+    perm = list(range(ndim))
     if perm:
         perm[a], perm[b] = b, a
-    return view(Permute(tuple(perm)), input)
+    return Permute(tuple(perm))
 
 
 @public()
@@ -319,6 +323,33 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """`input.expand(size)`."""
     return expand(input, *size)
+
+
+@public(function=False)
+def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    """In-place form of `unsqueeze`."""
+    axis = normalize_dim(dim, self.ndim + 1)
+    return view_in_place(self, Reshape((*self.shape[:axis], 1, *self.shape[axis:])), "unsqueeze_")
+
+
+@public(function=False)
+def squeeze_(self: Tensor, dim: Any = None) -> Tensor:
+    """In-place form of `squeeze`."""
+    return view_in_place(self, Reshape(tuple(squeeze(self.detach(), dim).shape)), "squeeze_")  # type: ignore[attr-defined]
+
+
+@public("transpose_", "swapaxes_", "swapdims_", function=False)
+def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """In-place form of `transpose`."""
+    return view_in_place(self, _exchange(self.ndim, dim0, dim1), "transpose_")
+
+
+@public(function=False)
+def t_(self: Tensor) -> Tensor:
+    """In-place form of `t`."""
+    if self.ndim > 2:
+        raise located(ShapeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self.ndim}D"))
+    return view_in_place(self, Permute(tuple(range(self.ndim))[::-1]), "t_")
 
 
 Tensor.T = property(_reversed_axes)  # type: ignore[attr-defined]

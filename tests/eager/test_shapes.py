@@ -290,6 +290,21 @@ x.permute(2, 0, 1).clone().stride()
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("program", RESHAPES + AXES + JOINING + REPEATING + DIAGONALS + MEMORY)
+IN_PLACE = """
+y = x * 2; y.unsqueeze_(1); y
+y = x * 2; y.transpose_(0, 2); y
+y = x * 2; z = y[0]; y.transpose_(0, 2); z.mul_(3); y
+y = x * 2; z = y[0]; z.unsqueeze_(0); z.mul_(3); (y, z)
+y = x * 2; z = y[0]; y.swapaxes_(0, 1); y.mul_(3); (y, z)
+y = m * 2; y.t_(); y[0] = 1; y
+y = x[:1] * 2; y.squeeze_(); y
+y = x[:1] * 2; y.squeeze_(0); y.is_leaf
+y = m.detach(); y.t_(); y[0] = 5; (y, m)
+x.unsqueeze_(0)
+x.t_()
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("program", IN_PLACE + RESHAPES + AXES + JOINING + REPEATING + DIAGONALS + MEMORY)
 def test_as_pytorch(program):
     torch_oracle.check(program)
