@@ -15,9 +15,9 @@ from llvmlite import ir
 
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
 from .emit_analysis import changes
-from .emit_convert import I32, I64, ramp_constant, register_type, splat
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
+from .emit_types import I32, I64, ramp_constant, register_type, splat
 from .emit_values import Accumulator, Scope, ValueEmitter
 from .options import EmitOptions
 

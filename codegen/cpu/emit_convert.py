@@ -1,99 +1,30 @@
-"""How each dtype lives in memory and in registers, and every value conversion.
+"""Every value conversion, and the way between memory and registers.
 
-In memory bool is a byte 0/1 and the half types are 16 bits. In registers bool is `i1` and float16/bfloat16 are
-`float` values that are always exactly representable in the half type: each operation rounds its result back, so
-that fused code gives the bits of separate operations.
-
-Conversions of floats to integers truncate; NaN and values outside the target range give the target's "integer
-indefinite" (the smallest int32 or int64; for narrower types the low bits of that int32, zero), as NumPy does on x86.
+Half types are rounded after each operation, so that fused code gives the bits of separate operations. Conversions of
+floats to integers truncate; NaN and values outside the target range give the target's "integer indefinite" (the
+smallest int32 or int64; for narrower types the low bits of that int32, zero), as NumPy does on x86.
 """
 
 from __future__ import annotations
-
-import functools
-from collections.abc import Iterable
-from typing import Final
 
 from llvmlite import ir
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 
-I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
-HALF, FLOAT, DOUBLE, POINTER = ir.HalfType(), ir.FloatType(), ir.DoubleType(), ir.PointerType()
-
-_REGISTER: Final[dict[DType, ir.Type]] = {
-    dtypes.bool_: I1, dtypes.uint8: I8, dtypes.int8: I8, dtypes.int16: I16, dtypes.int32: I32, dtypes.int64: I64,
-    dtypes.float16: FLOAT, dtypes.bfloat16: FLOAT, dtypes.float32: FLOAT, dtypes.float64: DOUBLE,
-}  # fmt: skip
-_MEMORY: Final[dict[DType, ir.Type]] = {
-    **_REGISTER, dtypes.bool_: I8, dtypes.float16: HALF, dtypes.bfloat16: I16,
-}  # fmt: skip
-HALF_TYPES: Final = (dtypes.float16, dtypes.bfloat16)
-
-
-def vector_of(element: ir.Type, lanes: int) -> ir.Type:
-    """`element` itself for one lane, else the vector type."""
-    return element if lanes == 1 else ir.VectorType(element, lanes)
-
-
-def register_type(dtype: DType, lanes: int) -> ir.Type:
-    """The LLVM type of a value of `dtype` in a register."""
-    return vector_of(_REGISTER[dtype], lanes)
-
-
-def memory_type(dtype: DType, lanes: int) -> ir.Type:
-    """The LLVM type of `lanes` consecutive elements in memory."""
-    return vector_of(_MEMORY[dtype], lanes)
-
-
-class TextConstant(ir.Constant):  # type: ignore[misc]
-    """A constant given by its LLVM text; `literal` is the number it holds in every lane, if known."""
-
-    def __init__(self, type_: ir.Type, text: str, literal: int | float | None = None) -> None:
-        self.type = type_
-        self.constant = text
-        self.literal = literal
-
-    def _to_string(self) -> str:
-        return f"{self.type} {self.constant}"
-
-    def _get_reference(self) -> str:
-        text: str = self.constant
-        return text
-
-
-def splat_constant(element: ir.Type, value: int | float, lanes: int) -> TextConstant:
-    """A constant, the same in every lane."""
-    text = ir.Constant(element, value).get_reference()
-    if lanes == 1:
-        return TextConstant(element, text, value)
-    return TextConstant(ir.VectorType(element, lanes), f"splat ({element} {text})", value)
-
-
-def ramp_constant(element: ir.Type, numbers: Iterable[int]) -> TextConstant:
-    """A vector constant of the given integers, one a lane."""
-    parts = [f"{element} {n}" for n in numbers]
-    return TextConstant(ir.VectorType(element, len(parts)), f"<{', '.join(parts)}>")
-
-
-@functools.cache
-def undefined(kind: ir.Type) -> ir.Constant:
-    """No value in particular."""
-    return ir.Constant(kind, ir.Undefined)
-
-
-@functools.cache
-def lane_order(lanes: tuple[int, ...]) -> ir.Constant:
-    """The mask of a shuffle."""
-    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
-
-
-def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
-    """One value in every lane."""
-    kind = ir.VectorType(value.type, lanes)
-    first = b.insert_element(undefined(kind), value, I32(0))
-    return b.shuffle_vector(first, undefined(kind), lane_order((0,) * lanes))
+from .emit_half import narrow_to_half, widen_half
+from .emit_types import (
+    DOUBLE,
+    FLOAT,
+    HALF_TYPES,
+    I8,
+    I16,
+    I32,
+    I64,
+    register_type,
+    splat_constant,
+    vector_of,
+)  # fmt: skip
 
 
 def from_memory(b: ir.IRBuilder, value: ir.Value, dtype: DType, lanes: int) -> ir.Value:
@@ -101,7 +32,7 @@ def from_memory(b: ir.IRBuilder, value: ir.Value, dtype: DType, lanes: int) -> i
     if dtype is dtypes.bool_:
         return b.icmp_unsigned("!=", value, splat_constant(I8, 0, lanes))
     if dtype is dtypes.float16:
-        return b.fpext(value, vector_of(FLOAT, lanes))
+        return widen_half(b, value, lanes)
     if dtype is dtypes.bfloat16:
         wide = b.zext(value, vector_of(I32, lanes))
         return b.bitcast(b.shl(wide, splat_constant(I32, 16, lanes)), vector_of(FLOAT, lanes))
@@ -113,7 +44,7 @@ def to_memory(b: ir.IRBuilder, value: ir.Value, dtype: DType, lanes: int) -> ir.
     if dtype is dtypes.bool_:
         return b.zext(value, vector_of(I8, lanes))
     if dtype is dtypes.float16:
-        return b.fptrunc(value, vector_of(HALF, lanes))
+        return narrow_to_half(b, value, lanes)
     if dtype is dtypes.bfloat16:
         bits = b.bitcast(value, vector_of(I32, lanes))
         return b.trunc(b.lshr(bits, splat_constant(I32, 16, lanes)), vector_of(I16, lanes))
@@ -123,7 +54,7 @@ def to_memory(b: ir.IRBuilder, value: ir.Value, dtype: DType, lanes: int) -> ir.
 def round_to_half(b: ir.IRBuilder, value: ir.Value, dtype: DType, lanes: int) -> ir.Value:
     """A float32 register rounded to the nearest value of float16 or bfloat16 (ties to even)."""
     if dtype is dtypes.float16:
-        return b.fpext(b.fptrunc(value, vector_of(HALF, lanes)), vector_of(FLOAT, lanes))
+        return widen_half(b, narrow_to_half(b, value, lanes), lanes)
     bits = b.bitcast(value, vector_of(I32, lanes))
     sixteen = splat_constant(I32, 16, lanes)
     odd = b.and_(b.lshr(bits, sixteen), splat_constant(I32, 1, lanes))
@@ -152,7 +83,7 @@ def convert(b: ir.IRBuilder, value: ir.Value, source: DType, target: DType, lane
 
 
 def _to_bool(b: ir.IRBuilder, value: ir.Value, source: DType, lanes: int) -> ir.Value:
-    zero = splat_constant(_REGISTER[source], 0.0 if source.is_floating_point else 0, lanes)
+    zero = splat_constant(register_type(source, 1), 0.0 if source.is_floating_point else 0, lanes)
     if source.is_floating_point:
         return b.fcmp_unordered("!=", value, zero)
     return b.icmp_unsigned("!=", value, zero)
@@ -177,7 +108,7 @@ def _from_integer(b: ir.IRBuilder, value: ir.Value, source: DType, target: DType
 def _float_to_integer(b: ir.IRBuilder, value: ir.Value, source: DType, target: DType, lanes: int) -> ir.Value:
     wide = I64 if target is dtypes.int64 else I32
     limit = 2.0 ** (wide.width - 1)
-    element = _REGISTER[source]
+    element = register_type(source, 1)
     low, high = splat_constant(element, -limit, lanes), splat_constant(element, limit, lanes)
     if source is dtypes.float64 and wide is I32:  # -2147483648.5 truncates into the range
         above = b.fcmp_ordered(">", value, splat_constant(element, -limit - 1.0, lanes))

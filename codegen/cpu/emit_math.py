@@ -8,8 +8,8 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.scalar import Arg, Fn
 
 from .. import mathlib
-from .emit_convert import I64, POINTER, register_type, splat_constant
 from .emit_scalar import emit_closed, intrinsic, type_suffix
+from .emit_types import I64, POINTER, register_type, splat_constant
 
 
 def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int) -> ir.Function:

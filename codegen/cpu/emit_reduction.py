@@ -14,8 +14,8 @@ from ..loops import walk
 from ..loops.ir import AccRef, Init, Kernel, Load, Loop, Store, Update, acc_ref
 from . import emit_analysis as analysis
 from .emit_analysis import Dependencies
-from .emit_convert import I32, lane_order, undefined
 from .emit_scalar import Values, emit_closed
+from .emit_types import I32, lane_order, undefined
 from .options import EmitOptions
 
 _LARGE: Final = 24

@@ -18,7 +18,8 @@ from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Arg, Const, Expr, Fn, Number
 
 from . import emit_convert as conv
-from .emit_convert import register_type, splat_constant
+from . import emit_types as types
+from .emit_types import register_type, splat_constant
 
 Values: TypeAlias = Sequence[ir.Value]
 _COMPARE: Final = {Fn.EQ: "==", Fn.NE: "!=", Fn.LT: "<", Fn.LE: "<=", Fn.GT: ">", Fn.GE: ">="}
@@ -52,7 +53,7 @@ def type_suffix(type_: ir.Type) -> str:
 def constant(value: Number, dtype: DType, lanes: int) -> ir.Constant:
     """A literal of `dtype` in register form."""
     element = register_type(dtype, 1)
-    if dtype in conv.HALF_TYPES or dtype.is_floating_point:
+    if dtype.is_floating_point:
         return splat_constant(element, float(dtype.np.type(value)), lanes)
     return splat_constant(element, int(value), lanes)
 
@@ -70,7 +71,7 @@ def emit_fn(
     if fn is Fn.BITCAST:
         return _bitcast(b, args[0], operand, result, lanes)
     if operand.is_floating_point:
-        half = operand in conv.HALF_TYPES
+        half = operand in types.HALF_TYPES
         value = _float(b, fn, args, contract and not half)
         rounds = half and fn not in _EXACT_ON_HALVES
         return conv.round_to_half(b, value, operand, lanes) if rounds else value
@@ -106,7 +107,7 @@ def _compare(b: ir.IRBuilder, fn: Fn, operand: DType, args: Values) -> ir.Value:
 
 
 def _bitcast(b: ir.IRBuilder, value: ir.Value, source: DType, target: DType, lanes: int) -> ir.Value:
-    bits = b.bitcast(conv.to_memory(b, value, source, lanes), conv.memory_type(target, lanes))
+    bits = b.bitcast(conv.to_memory(b, value, source, lanes), types.memory_type(target, lanes))
     return conv.from_memory(b, bits, target, lanes)
 
 
@@ -144,7 +145,7 @@ def _boolean(b: ir.IRBuilder, fn: Fn, args: Values, lanes: int) -> ir.Value:
         case Fn.XOR | Fn.SUB:
             return b.xor(*args)
         case Fn.NOT:
-            return b.xor(args[0], splat_constant(conv.I1, 1, lanes))
+            return b.xor(args[0], splat_constant(types.I1, 1, lanes))
         case Fn.ABS:
             return args[0]
     raise InternalError(f"no LLVM form for {fn} on bool")
@@ -186,7 +187,7 @@ _SIMPLE_INTEGER: Final[dict[Fn, Callable[[ir.IRBuilder], Callable[..., ir.Value]
 
 def _literal(value: ir.Value) -> int | None:
     """The number a constant holds in every lane, if it is one."""
-    literal = value.literal if isinstance(value, conv.TextConstant) else None
+    literal = value.literal if isinstance(value, types.TextConstant) else None
     return literal if isinstance(literal, int) else None
 
 

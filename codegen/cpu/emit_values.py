@@ -26,10 +26,11 @@ from ..loops import walk
 from ..loops.ir import AccRef, Kernel, Load, LoopVar, Param, Slot, Store
 from . import abi
 from . import emit_convert as conv
+from . import emit_types as types
 from .emit_analysis import ANY_LOAD, Dependencies, Dependency, stride
-from .emit_convert import I1, I8, I32, I64, POINTER, memory_type, register_type, splat_constant, vector_of
 from .emit_math import math_function
 from .emit_scalar import constant, divide_lanes, emit_fn, intrinsic, type_suffix
+from .emit_types import I1, I8, I32, I64, POINTER, memory_type, register_type, splat_constant, vector_of
 from .options import EmitOptions
 
 Key: TypeAlias = tuple[Expr, int]
@@ -200,7 +201,7 @@ class ValueEmitter:
         if lanes > 1 and not self._is_varying(expr):
             uniform = self.value(expr, 1)
         with self._at(home):
-            value = self._emit(expr, lanes) if uniform is None else conv.splat(self.builder, uniform, lanes)
+            value = self._emit(expr, lanes) if uniform is None else types.splat(self.builder, uniform, lanes)
         home.values[expr, lanes] = value
         return value
 
@@ -221,7 +222,7 @@ class ValueEmitter:
         match expr:
             case LoopVar():
                 first = self.value(expr, 1)
-                return b.add(conv.splat(b, first, lanes), conv.ramp_constant(I64, range(lanes)))
+                return b.add(types.splat(b, first, lanes), types.ramp_constant(I64, range(lanes)))
             case Slot(index=index):
                 return b.load(b.gep(self.function.args[1], [I64(index)], source_etype=I64), typ=I64)
             case Param(index=index):
@@ -258,7 +259,7 @@ class ValueEmitter:
     def _math(self, expr: Expr, args: list[ir.Value], lanes: int) -> ir.Value:
         """A call of a mathematical function; half types go through float32."""
         assert expr.fn is not None
-        dtype, half = expr.dtype, expr.dtype in conv.HALF_TYPES
+        dtype, half = expr.dtype, expr.dtype in types.HALF_TYPES
         function = math_function(self.builder.module, expr.fn, dtypes.float32 if half else dtype, lanes)
         inline = "alwaysinline" if lanes > 1 else "noinline"  # what runs one at a time may cost a call
         result = self.builder.call(function, args, attrs=(inline,))
@@ -304,11 +305,11 @@ class ValueEmitter:
         if step == -1 and active is None:
             last = b.sub(self.value(expr.args[0], 1), I64(lanes - 1))
             whole = b.load(self._address(expr.buffer, last), typ=memory, align=expr.dtype.itemsize)
-            order = conv.lane_order(tuple(reversed(range(lanes))))
-            return b.shuffle_vector(whole, conv.undefined(memory), order)
+            order = types.lane_order(tuple(reversed(range(lanes))))
+            return b.shuffle_vector(whole, types.undefined(memory), order)
         index = self.value(expr.args[0], lanes)
         if mask is None and self.scope.mask is not None:  # idle lanes read what the first reads
-            first = conv.splat(b, b.extract_element(index, I32(0)), lanes)
+            first = types.splat(b, b.extract_element(index, I32(0)), lanes)
             index, active = b.select(self.scope.mask, index, first), None
         every = active or splat_constant(I1, 1, lanes)
         pointers = self._address(expr.buffer, index)
@@ -346,7 +347,7 @@ class ValueEmitter:
 
 
 def _zeros(type_: ir.Type) -> ir.Constant:
-    return conv.TextConstant(type_, "zeroinitializer")
+    return types.TextConstant(type_, "zeroinitializer")
 
 
 __all__ = ["Accumulator", "Scope", "ValueEmitter", "vector_of"]

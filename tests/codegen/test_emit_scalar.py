@@ -1,12 +1,13 @@
 """Every scalar function, on every dtype it takes, as machine code against the interpreter."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 from codegen.kernels import all_options, equal, pointwise, run_both, sample
 
-from jitgrad.codegen.cpu import abi, kernels
+from jitgrad.codegen.cpu import abi, emit_half, kernels, target
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Expr, Fn, apply, const, convert, where
 
@@ -143,3 +144,23 @@ def test_strict_numerics_round_the_product():
     assert strict.strict
     native, expected = run_both(kernel, [x, y, z, np.zeros(SIZE, "f")], [SIZE], options=strict)
     assert equal(native[3], expected[3])
+
+
+def test_half_conversions_without_instructions(monkeypatch):
+    """Machines without float16 conversions do them with integers; every half there is, and floats around each."""
+    without = dataclasses.replace(target.host(), half_conversions=False)
+    monkeypatch.setattr(emit_half, "host", lambda: without)
+    options = kernels.default_options()
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    widened, expected = run_both(
+        pointwise([dtypes.float16], lambda x: convert(x, dtypes.float32)),
+        [halves, np.zeros(1 << 16, "f")], [1 << 16], options=options,
+    )  # fmt: skip
+    assert equal(widened[1], expected[1])
+    bits = expected[1].view(np.int32)
+    around = np.concatenate([bits + d for d in (0, 1, -1, 1 << 12, (1 << 12) - 1, (1 << 12) + 1)]).view(np.float32)
+    narrowed, expected = run_both(
+        pointwise([dtypes.float32], lambda x: convert(x, dtypes.float16)),
+        [around, np.zeros(len(around), np.float16)], [len(around)], options=options,
+    )  # fmt: skip
+    assert equal(narrowed[1], expected[1])
