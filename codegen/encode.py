@@ -17,7 +17,7 @@ from .fuse.program import HostStep, KernelStep, ProductStep
 from .loops.ir import Kernel
 from .lower import Launch, Operand, nbytes_of
 from .plan import CopyStep, Place, Plan
-from .schedule import batch_grain, grain
+from .schedule import grain, tile_grain
 
 Array = np.ndarray[Any, Any]
 
@@ -165,18 +165,17 @@ class _Encoder:
         p = blas.product_of(node)
         if not node.result.type.numel:
             return
-        size = p.dtype.itemsize
-        slots = [blas.gemm_address(p.dtype), *(size * x for entry in p.offsets for x in entry)]
+        slots = [blas.gemm_address(p.dtype), *p.cells()]
         head = [
             driver.KERNEL, driver.gemm_kernel(), 3, self.code.pointer(slots), self.code.pointer(p.block()),
-            len(p.offsets), batch_grain(p),
+            len(p.tiles), tile_grain(p),
         ]  # fmt: skip
-        pairs = (
-            *self.pair(p.lhs, size * p.lhs_offset),
-            *self.pair(p.rhs, size * p.rhs_offset),
-            *self.pair(node.result),
-        )
-        self.append([*head, *pairs], (3, 4))
+        switch = blas.thread_switch()
+        if switch is not None:
+            self.append([driver.CALL, switch[0], 1], ())
+        self.append([*head, *self.pair(p.lhs), *self.pair(p.rhs), *self.pair(node.result)], (3, 4))
+        if switch is not None:
+            self.append([driver.CALL, *switch], ())
 
     def copy(self, step: CopyStep) -> None:
         """One copy."""

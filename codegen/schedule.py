@@ -16,7 +16,6 @@ _SERIAL_BELOW: Final = 40_000.0  # nanoseconds of work; handing out costs about 
 _PORTION: Final = 12_000.0
 _MAX_PORTIONS: Final = 64
 _FLOPS_PER_NANOSECOND: Final = 50.0
-_BLAS_IS_SERIAL_BELOW: Final = 2 * 64**3  # flops up to which OpenBLAS uses no threads of its own
 _VECTOR_ALIGNMENT: Final = 256  # elements, so that portions start on cache lines
 
 
@@ -31,18 +30,14 @@ def grain(launch: Launch) -> int:
     return size if size < launch.extent else 0
 
 
-def batch_grain(product: Product) -> int:
-    """Entries of a batch of matrix products in one portion; 0 for a batch that runs on the calling thread.
-
-    Large products are left to BLAS's own threads, one after another.
-    """
-    flops = 2 * product.rows * product.columns * product.inner
-    entries = len(product.offsets)
-    if flops > _BLAS_IS_SERIAL_BELOW or entries * flops < _SERIAL_BELOW * _FLOPS_PER_NANOSECOND:
+def tile_grain(product: Product) -> int:
+    """Tiles of a matrix product in one portion; 0 for a product that runs on the calling thread."""
+    tiles = len(product.tiles)
+    work = 2 * product.tiles[0].rows * product.tiles[0].columns * product.inner / _FLOPS_PER_NANOSECOND
+    if tiles * work < _SERIAL_BELOW:
         return 0
-    size = max(1, int(_PORTION * _FLOPS_PER_NANOSECOND / max(1, flops)))
-    size = max(size, -(-entries // _MAX_PORTIONS))
-    return size if size < entries else 0
+    size = max(1, int(_PORTION / max(1.0, work)), -(-tiles // _MAX_PORTIONS))
+    return size if size < tiles else 0
 
 
 def _is_flat(kernel: Kernel) -> bool:

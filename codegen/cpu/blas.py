@@ -1,8 +1,9 @@
-"""Matrix products: addresses of BLAS functions, and the argument blocks that the driver hands to them.
+"""Matrix products: addresses of BLAS functions, and the calls that the driver makes.
 
-The functions are those of the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times
-longer), or else of whatever library SciPy was built with (`scipy.linalg.cython_blas`). OpenBLAS has threads of its
-own for large products, runs small ones on the calling thread, and restarts its threads after fork.
+The functions are those of the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times longer),
+or else of whatever library SciPy was built with (`scipy.linalg.cython_blas`). Large products are cut into tiles that
+depend on the shape alone, and shared out among our own threads; OpenBLAS is told to use none of its own meanwhile,
+because two pools would fight over the cores.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Node, Value
 
 from ..fuse.strided import MatrixLayout, contiguous_strides, matrix_layout, product_operand
-from .threads import pool
 
 _NAMES: Final = {dtypes.float32: "sgemm", dtypes.float64: "dgemm"}
+_MAX_TILES: Final = 16  # each tile packs its operands anew
+_MIN_FLOPS: Final = 8_000_000
+_MIN_SIDE: Final = 64
+_SIDE_MULTIPLE: Final = 16
 
 
 @functools.cache
@@ -49,13 +53,18 @@ def openblas() -> ctypes.CDLL | None:
             except OSError:
                 continue
             if all(hasattr(library, f"scipy_{name}_") for name in _NAMES.values()):
-                pool.on_change(functools.partial(_limit_threads, library))
                 return library
     return None
 
 
-def _limit_threads(library: ctypes.CDLL, count: int) -> None:
-    library.scipy_openblas_set_num_threads(ctypes.c_int(count))
+@functools.cache
+def thread_switch() -> tuple[int, int] | None:
+    """The address of OpenBLAS's function that sets its number of threads, and the number it came with."""
+    library = openblas()
+    if library is None:
+        return None
+    setter = ctypes.cast(library.scipy_openblas_set_num_threads, ctypes.c_void_p).value
+    return None if setter is None else (setter, int(library.scipy_openblas_get_num_threads()))
 
 
 def _from_scipy(name: str) -> int:
@@ -75,30 +84,46 @@ def _from_scipy(name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Tile:
+    """One BLAS call: a block of one result of a batch. Offsets are in elements."""
+
+    lhs: int
+    rhs: int
+    result: int
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
-    """One BLAS call, or one per batch entry. Row-major `C = A B` is column-major `C' = B' A'`."""
+    """A batch of products of `[rows, inner]` and `[inner, columns]`, cut into tiles."""
 
     dtype: DType
     lhs: Value
     rhs: Value
-    lhs_offset: int  # in elements, like all that follow
-    rhs_offset: int
     rows: int
     columns: int
     inner: int
     lhs_layout: MatrixLayout
     rhs_layout: MatrixLayout
-    offsets: tuple[tuple[int, int, int], ...]  # of lhs, rhs and result, per batch entry
+    tiles: tuple[Tile, ...]
 
     def block(self) -> list[int]:
-        """The arguments that are the same for all entries, one 8-byte cell each."""
+        """The arguments that all calls share, one 8-byte cell each.
+
+        Row-major `C = A B` is column-major `C' = B' A'`, so that the right operand comes first.
+        """
         alpha, beta = (self._scalar(x) for x in (1.0, 0.0))
         flag = {False: ord("N"), True: ord("T")}
         return [
-            flag[self.rhs_layout.transposed], flag[self.lhs_layout.transposed],
-            self.columns, self.rows, self.inner,
+            flag[self.rhs_layout.transposed], flag[self.lhs_layout.transposed], self.inner,
             self.rhs_layout.leading, self.lhs_layout.leading, max(1, self.columns), alpha, beta,
         ]  # fmt: skip
+
+    def cells(self) -> list[int]:
+        """Per tile: three byte offsets, columns, rows."""
+        size = self.dtype.itemsize
+        return [x for t in self.tiles for x in (size * t.lhs, size * t.rhs, size * t.result, t.columns, t.rows)]
 
     def _scalar(self, x: float) -> int:
         data = struct.pack("<f", x) + bytes(4) if self.dtype is dtypes.float32 else struct.pack("<d", x)
@@ -112,12 +137,44 @@ def product_of(node: Node) -> Product:
     lhs, rhs = matrix_layout(x.shape, left.strides), matrix_layout(y.shape, right.strides)
     if lhs is None or rhs is None:
         raise InternalError(f"matmul of operands without a contiguous axis: {x.type}, {y.type}")
-    batch = x.shape[:-2]
-    result = contiguous_strides(node.result.shape)
-    offsets = [(0, 0, 0)]
-    for n, a, b, c in zip(batch, left.strides, right.strides, result):
-        offsets = [(i + k * a, j + k * b, m + k * c) for i, j, m in offsets for k in range(n)]
-    return Product(
-        x.type.dtype, left.source, right.source, left.offset, right.offset,
-        x.shape[-2], y.shape[-1], x.shape[-1], lhs, rhs, tuple(offsets),
-    )  # fmt: skip
+    starts = [(left.offset, right.offset, 0)]
+    batch = zip(x.shape[:-2], left.strides, right.strides, contiguous_strides(node.result.shape))
+    for n, a, b, c in batch:
+        starts = [(i + k * a, j + k * b, m + k * c) for i, j, m in starts for k in range(n)]
+    rows, columns, inner = x.shape[-2], y.shape[-1], x.shape[-1]
+    down, across = cuts(rows, columns, inner, len(starts))
+    by_row = 1 if lhs.transposed else lhs.leading
+    by_column = rhs.leading if rhs.transposed else 1
+    tiles = tuple(
+        Tile(a + r * by_row, b + c * by_column, at + r * columns + c, h, w)
+        for a, b, at in starts
+        for r, h in _pieces(rows, down)
+        for c, w in _pieces(columns, across)
+    )
+    return Product(x.type.dtype, left.source, right.source, rows, columns, inner, lhs, rhs, tiles)
+
+
+def cuts(rows: int, columns: int, inner: int, batch: int) -> tuple[int, int]:
+    """Into how many pieces the rows and the columns of each result are cut.
+
+    >>> cuts(64, 64, 64, 1), cuts(1024, 1024, 1024, 1), cuts(1024, 1024, 1024, 32)
+    ((1, 1), (4, 4), (1, 1))
+    """
+    down = across = 1
+    while batch * down * across < _MAX_TILES and 2 * rows * columns * inner > 2 * _MIN_FLOPS * down * across:
+        height, width = rows / down, columns / across
+        if max(height, width) < 2 * _MIN_SIDE:
+            break
+        if height >= width:
+            down *= 2
+        else:
+            across *= 2
+    return down, across
+
+
+def _pieces(length: int, count: int) -> list[tuple[int, int]]:
+    """Starts and lengths of `count` pieces, all but the last of equal length and a multiple of `_SIDE_MULTIPLE`."""
+    each = -(-length // count)
+    if count > 1:
+        each = -(-each // _SIDE_MULTIPLE) * _SIDE_MULTIPLE
+    return [(at, min(each, length - at)) for at in range(0, length, max(1, each))]

@@ -5,6 +5,7 @@ few nanoseconds. The code is position-independent but for the addresses of funct
 
     KERNEL  function, buffers, slots, params, extent, grain, then (region, byte offset) per buffer
     COPY    bytes, then (region, byte offset) of target and source
+    CALL    function of one C int, argument
     END
 
 Matrix products are kernels too: `gemm_kernel` calls BLAS for a range of a batch. `slots` and `params` are cell numbers.
@@ -26,9 +27,10 @@ from jitgrad.ir.errors import InternalError
 from .kernels import compile_module
 from .target import CompiledModule
 
-END, KERNEL, COPY = range(3)
+END, KERNEL, COPY, CALL = range(4)
 KERNEL_CELLS: Final = 7
 COPY_CELLS: Final = 6
+CALL_CELLS: Final = 3
 MAX_BUFFERS: Final = 128
 
 _I64, _I32, _I8, _PTR = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.PointerType()
@@ -36,6 +38,7 @@ _KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _PTR, _I64, _I
 _TASK_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _PTR, _PTR])
 _PARALLEL_FOR_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _PTR, _PTR, _PTR, _I64, _I64, _I32])
 _GEMM_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR] * 13)
+_CALL_TYPE: Final = ir.FunctionType(ir.VoidType(), [_I32])
 _RUN_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _I64, _I64])
 _ENTER_TYPE: Final = ir.FunctionType(_I64, [_PTR, _I64, _I64, _I64, _I64])
 
@@ -90,25 +93,24 @@ def _build(module: ir.Module) -> None:
 
 
 def _build_gemm(module: ir.Module) -> None:
-    """A kernel over the entries of a batch: `C = A B` in BLAS's own, column-major terms (see `blas.Product`).
+    """A kernel over the tiles of a `blas.Product`.
 
-    Buffers: lhs, rhs, result. Slots: the address of the BLAS function, then per entry the byte offsets of the three.
-    Params: the BLAS arguments that all entries share, in the order of `blas.Product.block`.
+    Buffers: lhs, rhs, result. Slots: the address of the BLAS function, then `Product.cells`. Params: `Product.block`.
     """
     function = ir.Function(module, _KERNEL_TYPE, "jitgrad_gemm")
     buffers, slots, params, begin, end = function.args
     entry, loop, done = (function.append_basic_block(n) for n in ("entry", "loop", "done"))
     b = ir.IRBuilder(entry)
     bases = [_cell(b, buffers, k) for k in range(3)]
-    trans_a, trans_b, m, n, inner, lda, ldb, ldc, alpha, beta = (_at(b, params, k) for k in range(10))
+    trans_a, trans_b, inner, lda, ldb, ldc, alpha, beta = (_at(b, params, k) for k in range(8))
     address = _cell(b, slots, 0)
     b.cbranch(b.icmp_signed("<", begin, end), loop, done)
     b.position_at_end(loop)
     k = b.phi(_I64)
     k.add_incoming(begin, entry)
-    first = b.add(b.mul(k, _I64(3)), _I64(1))
-    moved = [b.add(base, _cell(b, slots, b.add(first, _I64(j)))) for j, base in enumerate(bases)]
-    lhs, rhs, result = (b.inttoptr(x, _PTR) for x in moved)
+    tile = _at(b, slots, b.add(b.mul(k, _I64(5)), _I64(1)))
+    lhs, rhs, result = (b.inttoptr(b.add(base, _cell(b, tile, j)), _PTR) for j, base in enumerate(bases))
+    m, n = _at(b, tile, 3), _at(b, tile, 4)
     _call(b, _GEMM_TYPE, address, [trans_a, trans_b, m, n, inner, alpha, rhs, lda, lhs, ldb, beta, result, ldc])
     following = b.add(k, _I64(1))
     k.add_incoming(following, loop)
@@ -213,7 +215,7 @@ class _Driver:
         step = _at(b, self.code, self.at)
         done = self.function.append_basic_block("done")
         switch = b.switch(_cell(b, step, 0), done)
-        for number, emit in ((KERNEL, self._kernel), (COPY, self._copy)):
+        for number, emit in ((KERNEL, self._kernel), (COPY, self._copy), (CALL, self._plain_call)):
             block = self.function.append_basic_block(emit.__name__.strip("_"))
             switch.add_case(_I64(number), block)
             b.position_at_end(block)
@@ -293,3 +295,8 @@ class _Driver:
         )
         b.call(memmove, [target, source, nbytes, ir.IntType(1)(0)])
         self._advance(COPY_CELLS)
+
+    def _plain_call(self, step: ir.Value) -> None:
+        b = self.b
+        _call(b, _CALL_TYPE, _cell(b, step, 1), [b.trunc(_cell(b, step, 2), _I32)])
+        self._advance(CALL_CELLS)

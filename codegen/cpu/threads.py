@@ -13,7 +13,6 @@ import importlib.metadata
 import os
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,7 +57,6 @@ class Pool:
         self._threads = 0
         self._entry: int | None = None
         self._loaded: list[Any] = []
-        self._listeners: list[Callable[[int], object]] = []
 
     @property
     def num_threads(self) -> int:
@@ -72,14 +70,6 @@ class Pool:
         if count < 1:
             raise ValueError(f"the number of threads must be at least 1, not {count}")
         self._threads = count
-        for tell in self._listeners:
-            tell(count)
-
-    def on_change(self, tell: Callable[[int], object]) -> None:
-        """Call `tell(count)` whenever the number of threads is set, and now if it has been set before."""
-        self._listeners.append(tell)
-        if self._threads:
-            tell(self._threads)
 
     @property
     def parallel_for(self) -> int:
