@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Diagonal
+from jitgrad.ir.ops.strided import AsStrided
 from jitgrad.ir.ops.windows import Windows
 from jitgrad.ir.ops.write import WriteView
 
 from ..aliasing import copied, view
-from ..dispatch import apply, constant
+from ..dispatch import apply, constant, infer
 from ..errors import located
 from ..tensor import Tensor
 from .dims import normalize_dim
@@ -158,6 +160,28 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
             ShapeError(f"maximum size for tensor at dimension {axis} is {self.shape[axis]} but size is {size}")
         )
     return view(Windows((axis,), (size,), (step,), (1,)), self)
+
+
+@public()
+def as_strided(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """A view of the memory of `input` with a shape, strides and offset (in elements) of one's own.
+
+    >>> import jitgrad as jg
+    >>> jg.as_strided(jg.arange(6), (2, 2), (3, 1), 1)
+    tensor([[1, 2],
+            [4, 5]])
+    """
+    origin = None if input._view is None else input._view.origin
+    base: Any = input if origin is None else origin
+    if not base.is_contiguous():
+        raise located(ShapeError("as_strided: the memory of the tensor is not contiguous"))
+    start = input.storage_offset() if storage_offset is None else storage_offset  # type: ignore[attr-defined]
+    flat = view(Reshape((base.type_.numel,)), base)
+    op = AsStrided(tuple(size), tuple(stride), start - base.storage_offset())
+    infer(op, (flat.type_,))
+    return view(op, flat)
 
 
 @public(method=False)

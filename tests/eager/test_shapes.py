@@ -239,6 +239,13 @@ v.triu()
 n.triu()
 L.triu_indices(3, 4, 1)
 L.tril_indices(3, 4, -1)
+v.as_strided((2, 2), (2, 1))
+x.as_strided((2, 3), (1, 2), 3)
+x.as_strided((3, 3), (0, 1))
+x[1].as_strided((2,), (3,))
+L.as_strided(x, (0, 2), (1, 1))
+x.as_strided((5, 5), (5, 1))
+x.as_strided((5,), (5, 1))
 v.unfold(0, 3, 1)
 v.unfold(0, 2, 2)
 x.unfold(2, 3, 1)
@@ -292,6 +299,7 @@ x.permute(2, 0, 1).clone().stride()
 
 IN_PLACE = """
 y = x * 2; y.unsqueeze_(1); y
+y = v * 2; y.as_strided((2,), (2,), 1).mul_(3); y
 y = x * 2; y.transpose_(0, 2); y
 y = x * 2; z = y[0]; y.transpose_(0, 2); z.mul_(3); y
 y = x * 2; z = y[0]; z.unsqueeze_(0); z.mul_(3); (y, z)

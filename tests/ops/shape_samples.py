@@ -6,6 +6,7 @@ from ops.sampling import Sample, numbers
 from jitgrad.ir import dtypes
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.ops.slicing import Concat, Diagonal, Pad, Slice
+from jitgrad.ir.ops.strided import AsStrided
 from jitgrad.ir.ops.windows import Fold, Windows
 from jitgrad.ir.ops.write import WriteView
 
@@ -48,6 +49,13 @@ DIAGONALS = [
     (Diagonal(-1, 0, 1), (3, 5)),
     (Diagonal(1, 2, 0), (3, 2, 4)),
     (Diagonal(7, 0, 1), (3, 3)),
+]
+STRIDED = [
+    (AsStrided((2, 3), (3, 1)), (6,)),
+    (AsStrided((2, 2), (1, 1), 1), (5,)),
+    (AsStrided((3, 2), (0, 2)), (4,)),
+    (AsStrided((), ()), (2,)),
+    (AsStrided((0, 2), (1, 1)), (3,)),
 ]
 WINDOWS = [
     (Windows((0,), (3,), (1,), (1,)), (5,)),
@@ -182,6 +190,7 @@ TABLE = {
     "slice": _views(SLICES, _sliced),
     "diagonal": _views(DIAGONALS, lambda op, x: x.diagonal(op.offset, op.axis1, op.axis2)),
     "windows": _windows,
+    "as_strided": _views(STRIDED, lambda op, x: x.as_strided(op.shape, op.strides, op.offset)),
     "fold": _folds,
     "write_view": _writes,
     "pad": _pads,
