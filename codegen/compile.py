@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,6 +59,19 @@ def compile_graph(
     >>> run([np.array([1, 2, 3], np.float32)])
     [array([2., 4., 6.], dtype=float32)]
     """
+    with _LOCK:
+        return _compile(graph, name, aliases, options, observer)
+
+
+# Expressions are interned in one table, which takes one compilation at a time; a child must not inherit a held lock.
+_LOCK: Final = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+def _compile(
+    graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer
+) -> Executable:
     stats = Stats()
     with _timed(stats, "prepare"):
         prepared = prepare(graph, options)

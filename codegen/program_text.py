@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.printer import to_text
+from jitgrad.ir.scalar import Expr
 
+from .fuse.element import walk
 from .fuse.program import HostStep, KernelStep, ProductStep, Program
+from .fuse.roots import Root
 from .loops.printer import print_kernel
 from .lower import Launch, Scratch, nbytes_of
 from .plan import CopyStep, Plan
 from .schedule import grain
+
+_LONGEST: Final = 200  # parts of an expression
 
 
 class Compiled(Protocol):
@@ -53,11 +58,21 @@ def groups_text(program: Program) -> str:
                 for root in group.roots:
                     stored = " stored" if root.value in step.stores else ""
                     op = f"{root.reduction} of " if root.reduction is not None else ""
-                    lines.append(f"  v{root.number}: {root.value.type} = {op}{root.expr}{stored}")
+                    lines.append(f"  v{root.number}: {root.value.type} = {op}{_expression(root)}{stored}")
             case ProductStep(node=node) | HostStep(node=node):
                 where = "blas" if isinstance(step, ProductStep) else "host"
                 lines.append(f"step {n}: {where} {node.op} -> {node.result.type}")
     return "\n".join(lines) + "\n"
+
+
+def _expression(root: Root) -> str:
+    """The root's expression, or what it reads where it is too long; shared parts would be written out every time."""
+    sizes: dict[Expr, int] = {}
+    for e in walk(root.expr):
+        sizes[e] = 1 + sum(sizes[a] for a in e.args)
+    if sizes[root.expr] <= _LONGEST:
+        return str(root.expr)
+    return f"{len(sizes)} operations on {', '.join(f'v{n}' for n in dict.fromkeys(r.number for r in root.reads))}"
 
 
 def kernels_text(plan: Plan) -> str:

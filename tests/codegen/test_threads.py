@@ -14,6 +14,7 @@ from properties.comparison import assert_same_bits
 
 from jitgrad.codegen import compile_graph, get_num_threads, set_num_threads
 from jitgrad.codegen.cpu import threads
+from jitgrad.ir import interpreter
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.linalg import MatMul
@@ -66,6 +67,25 @@ def test_several_python_threads_at_once():
     assert not problems
 
 
+def test_several_python_threads_compile_at_once():
+    problems = []
+
+    def work(seed):
+        for n in range(4):
+            types = [f32(3 + seed, 5 + n)] * 2
+            graph, inputs = build(types, lambda b, x, y: softmax(b, gelu(b, b(Add(), x, y)))), arrays(types, seed)
+            (got,), (want,) = compile_graph(graph)(inputs), interpreter.run(graph, inputs)
+            if not np.allclose(got, want, rtol=1e-5, atol=1e-6):
+                problems.append((seed, n))
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert not problems
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_computes():
     run, inputs = compile_graph(build(TYPES, formula)), arrays(TYPES)
@@ -88,6 +108,7 @@ def test_without_tbb_everything_still_runs():
 import os, threading
 import numpy as np
 from jitgrad.codegen.cpu import threads
+from jitgrad.ir import interpreter
 threads._LIBRARIES.clear()
 from jitgrad.codegen import compile_graph, set_num_threads
 from jitgrad.ir import dtypes
