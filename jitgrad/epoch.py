@@ -110,12 +110,12 @@ class WatchedDict(dict[Any, Any]):
             owner._count_change()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        old = self.get(key, _MISSING)
+        old = dict.get(self, key, _MISSING)
         super().__setitem__(key, value)
         self._replaced(key, old, value)
 
     def __delitem__(self, key: Any) -> None:
-        old = self.get(key, _MISSING)
+        old = dict.get(self, key, _MISSING)
         super().__delitem__(key)
         self._replaced(key, old, _MISSING)
 
@@ -174,3 +174,36 @@ class HookTable(WatchedDict):
         self[key] = hook
         dict.update(self, rest)
         return key
+
+
+class WatchedList(list[Any]):
+    """A list whose changes count as its owner's. It is copied and pickled as a plain list."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Counted, content: Any = ()) -> None:
+        super().__init__(content)
+        self._owner = weakref.ref(owner)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return list, (list(self),)
+
+
+def _counting(name: str) -> Any:
+    method = getattr(list, name)
+
+    def counted(self: WatchedList, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        owner = self._owner()
+        if owner is not None:
+            owner._count_change()
+        return result
+
+    counted.__name__ = counted.__qualname__ = name
+    counted.__doc__ = "As in a list."
+    return counted
+
+
+for _name in ("__delitem__", "__iadd__", "__imul__", "__setitem__", "append", "clear", "extend", "insert", "pop",
+              "remove", "reverse", "sort"):  # fmt: skip
+    setattr(WatchedList, _name, _counting(_name))

@@ -48,6 +48,13 @@ def _signed(seed: int) -> int:
     return seed - _SPAN if seed >= _SPAN // 2 else seed
 
 
+def _end_trace() -> None:
+    """A stream that starts anew is not part of a graph."""
+    tracer = local.mode.tracer
+    if tracer is not None:
+        tracer.materialise("a random generator was given another state")
+
+
 class Generator:
     """A stream of random numbers: a seed and how many counters have been used.
 
@@ -66,6 +73,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` anew."""
+        _end_trace()
         if not -_SPAN // 2 <= seed < _SPAN:
             raise located(ArgumentError(f"Overflow when attempting to convert a seed: {seed} is not a 64-bit number"))
         self.seed_value = _signed(int(seed))
@@ -87,6 +95,7 @@ class Generator:
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Go on where a stream was when `get_state` was called."""
+        _end_trace()
         state = to_array(new_state)
         if state.dtype != np.uint8 or state.shape != (16,):
             raise located(ArgumentTypeError("set_state: a state from get_state is needed"))

@@ -83,9 +83,14 @@ class Same:
 
 def _function(f: types.FunctionType, depth: int) -> Hashable:
     """What a function's code can reach by name."""
-    if depth <= 0 or f.__module__ is None or f.__module__.partition(".")[0] in _LIBRARIES:
+    if depth <= 0 or is_library(f.__module__):
         return None
     return tuple([(name, fingerprint(value, depth)) for name, value in reached(f)])
+
+
+def is_library(module: str | None) -> bool:
+    """Whether code of this module is taken to depend on its arguments alone."""
+    return module is None or module.partition(".")[0] in _LIBRARIES
 
 
 _LIBRARIES = frozenset({"jitgrad", "numpy", "builtins", "math", "functools", "itertools"})

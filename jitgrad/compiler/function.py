@@ -143,6 +143,9 @@ class CompiledFunction(StandsForFunction):
         for thing, epoch in tracer.touched.values():
             if thing._epoch != epoch:
                 return f"the call changed attributes of {type(thing).__name__}"
+        changed = tracer.surroundings.changed()
+        if changed is not None:
+            return f"the call changed {changed}"
         if self._key(leaves, pytree.flatten(((), {}))[1])[2] != key[2]:
             return "the call changed Python values it depends on"
         if any(sys.getrefcount(array) <= _OWN_REFERENCES for array in tracer.arrays):
@@ -209,6 +212,8 @@ def valid(spec: Specialisation, leaves: Sequence[Any]) -> bool:
     for thing, epoch in spec.touched:
         if thing._epoch != epoch:
             return False
+    if spec.surroundings.changed() is not None:
+        return False
     if spec.written or spec.captured:
         for x in leaves:
             if isinstance(x, Tensor) and _meets_captured(spec, x):

@@ -31,7 +31,8 @@ def run_segment(tracer: Tracer) -> None:
             if x.__class__ is Value:
                 wanted[x] = None
     leaves = leaf_lookup(tracer)
-    inputs = [source.fetch(leaves) for source in tracer.sources]
+    known = tracer.host_values
+    inputs = [known[i] if i in known else source.fetch(leaves) for i, source in enumerate(tracer.sources)]
     data: dict[Value, Any] = {}
     if wanted:
         graph = Graph(tracer.builder.inputs, tracer.builder.nodes, list(wanted))

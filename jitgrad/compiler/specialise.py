@@ -24,7 +24,7 @@ from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.types import TensorType
 
 from .. import pytree
-from ..aliasing import alias, storage_of, view
+from ..aliasing import alias, storage_of, views
 from ..backend import Observer, compile_graph
 from ..dispatch import edge
 from ..mode import local
@@ -32,10 +32,11 @@ from ..tape import Storage, TapeNode, residual_mask
 from ..tensor import Tensor, wrap
 from .materialise import tape_nodes
 from .sources import ArgumentSource, CapturedSource, Source
+from .surroundings import Surroundings
 from .tracer import Tracer
 
 # How to make a result tensor again: ("value", output, requires grad, graph freed), ("source", s), or
-# ("view", base recipe, ops, differentiable).
+# ("view", origin's recipe, ops), or ("alias", base's recipe, output of its history, graph freed, ops).
 Recipe = tuple[Any, ...]
 _FREED = Neg()  # any op will do: a node without saved data only says that its gradient was taken
 
@@ -56,6 +57,7 @@ class Specialisation:
     types: tuple[TensorType, ...]
     grad_guards: tuple[tuple[Tensor, bool], ...]
     touched: tuple[tuple[Any, int], ...]
+    surroundings: Surroundings
     trace_ms: float = 0.0
     compile_ms: float = 0.0
     runs: int = 0
@@ -99,7 +101,7 @@ def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None
         graph=graph, executable=executable, sources=tuple(tracer.sources), writes=tuple(writes), outputs=outputs,
         structure=structure, grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), call=call,
         types=tuple(v.type for v in tracer.builder.inputs), grad_guards=tuple(tracer.grad_guards),
-        touched=tuple(tracer.touched.values()), trace_ms=trace_ms,
+        touched=tuple(tracer.touched.values()), surroundings=tracer.surroundings, trace_ms=trace_ms,
         compile_ms=(time.perf_counter() - start) * 1e3,
         captured={id(s.captured): s.captured for s in tracer.sources if isinstance(s, CapturedSource)},
         written=tuple(s.tensor for s in written if isinstance(tracer.sources[s.slot], CapturedSource)),
@@ -137,9 +139,13 @@ class _Recipes:
             self.tracer.state(t)
             return ("source", self._source_index(t))
         info = t._view
-        if info is not None:
-            return ("view", self.of(info.base), info.ops, info.origin is not None)
-        return ("value", self.output(t._data), t._requires_grad, t._node is not None and is_freed(t._node))
+        freed = t._node is not None and is_freed(t._node)
+        if info is None:
+            return ("value", self.output(t._data), t._requires_grad, freed)
+        if info.origin is not None:
+            return ("view", self.of(info.origin), info.origin_ops)
+        own = self.output(t._data) if t._node is not None else None
+        return ("alias", self.of(info.base), own, freed, info.ops)
 
     def _source_index(self, t: Tensor) -> int:
         slot = self.tracer.outside[id(t)].slot
@@ -179,7 +185,7 @@ def _differentiable(recipes: _Recipes) -> list[tuple[Value, Tensor]]:
     found = {}
     for key, recipe in recipes._made.items():
         t = recipes.tensors[key]
-        if recipe[0] == "value" and t._requires_grad and t._node is not None and not recipe[3]:
+        if recipe[0] in ("value", "alias") and t._requires_grad and t._node is not None and not recipe[3]:
             found.setdefault(t._data, t)
     return list(found.items())
 
@@ -241,20 +247,25 @@ def _make(
     if kind == "source":
         t: Tensor = spec.sources[recipe[1]].tensor(leaves)  # type: ignore[union-attr]
     elif kind == "view":
-        t = _make(spec, recipe[1], leaves, outs, node, made)
-        if not recipe[3]:
-            t = alias(t)
-        for op in recipe[2]:
-            t = view(op, t)
+        t = views(recipe[2], _make(spec, recipe[1], leaves, outs, node, made))
+    elif kind == "alias":
+        t = alias(views(recipe[4], alias(_make(spec, recipe[1], leaves, outs, node, made))))
+        if recipe[2] is not None:
+            _give_history(t, spec, recipe[2], node, recipe[3])
     else:
         t = wrap(outs[recipe[1]])
-        at = None if node is None or not recipe[2] or spec.call is None else spec.call.position.get(recipe[1])
-        if at is not None:
-            t._node, t._index, t._requires_grad = node, at, True
-        elif recipe[3]:
-            t._node, t._requires_grad = TapeNode(_FREED, (), None, None, None, ()), True
+        _give_history(t, spec, recipe[1] if recipe[2] else None, node, recipe[3])
     made[id(recipe)] = t
     return t
+
+
+def _give_history(t: Tensor, spec: Specialisation, out: int | None, node: Any, freed: bool) -> None:
+    """Put `t`, made from an output, on the tape as a result of the call's node."""
+    at = None if node is None or out is None or spec.call is None else spec.call.position.get(out)
+    if at is not None:
+        t._node, t._index, t._requires_grad = node, at, True
+    elif freed:
+        t._node, t._requires_grad = TapeNode(_FREED, (), None, None, None, ()), True
 
 
 def _tape_node(

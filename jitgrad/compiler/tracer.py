@@ -35,6 +35,7 @@ from ..mode import local
 from ..tensor import Tensor, ViewInfo, wrap
 from .materialise import run_segment
 from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+from .surroundings import Surroundings
 
 
 def _origin(t: Tensor) -> Tensor:
@@ -65,6 +66,8 @@ class Tracer:
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.draws: dict[int, tuple[Any, int, Any]] = {}
         self.touched: dict[int, tuple[Any, int]] = {}
+        self.surroundings = Surroundings()
+        self.host_values: dict[int, Any] = {}  # what Python's numbers were when the trace read them, by slot
         self.broken: str | None = None
         self.broken_at: str | None = None
         self.fullgraph = fullgraph
@@ -116,6 +119,8 @@ class Tracer:
         return None if self.root(t)[0] is t else t._view
 
     def _slot(self, source: Source, type: TensorType) -> Value:
+        if isinstance(source, HostSource):
+            self.host_values[len(self.sources)] = source.fetch(())
         self.sources.append(source)
         return self.builder.input(type)
 
@@ -311,7 +316,9 @@ class Tracer:
 
     def touch(self, thing: Any) -> None:
         """The trace depends on a module or optimizer: it holds while `thing._epoch` stays."""
-        self.touched.setdefault(id(thing), (thing, thing._epoch))
+        if id(thing) not in self.touched:
+            self.touched[id(thing)] = (thing, thing._epoch)
+            self.surroundings.add(thing)
 
     def host_scalar(self, read: Callable[[], Any], dtype: DType, name: str) -> Tensor:
         """A 0-d tensor whose number `read()` gives anew at each call."""

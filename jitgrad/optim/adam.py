@@ -67,7 +67,7 @@ class Adam(Optimizer):
     def _update(self, group: dict[str, Any]) -> None:
         lr, eps = self.number(group, "lr"), self.number(group, "eps")
         betas = self.number(group, "betas")
-        decay = self.number(group, "weight_decay") if group["weight_decay"] else None
+        decay = self.number(group, "weight_decay") if self.is_set(group, "weight_decay") else None
         for p, grad in with_gradients(group):
             state = self._state_of(p, group["amsgrad"])
             step = advance(state["step"])

@@ -14,7 +14,7 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 from ..autograd.grad_mode import no_grad
 from ..autograd.hooks import RemovableHandle
 from ..dispatch import host_number
-from ..epoch import COUNTER_FIELDS, Counted, HookTable, WatchedDict
+from ..epoch import COUNTER_FIELDS, Counted, HookTable, WatchedDict, WatchedList
 from ..errors import located
 from ..functions.pointwise import convert
 from ..mode import local
@@ -47,6 +47,51 @@ class State(WatchedDict):
         return made
 
 
+class ParamGroup(WatchedDict):
+    """The options of a group of parameters.
+
+    A number read while tracing becomes a number of the graph, so that the trace holds as long as it stays; `number`
+    and `is_set` read it without tying the trace to it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, owner: Optimizer, content: dict[str, Any]) -> None:
+        super().__init__(owner, content, owner._matters)
+        if "params" in content:
+            dict.__setitem__(self, "params", WatchedList(owner, content["params"]))
+
+    def _tie(self, *keys: Any) -> None:
+        tracer = local.mode.tracer
+        if tracer is not None:
+            for key in keys:
+                if isinstance(dict.get(self, key), (int, float, tuple)):
+                    tracer.surroundings.watch(self, str(key), functools.partial(dict.get, self, key))
+
+    def __getitem__(self, key: Any) -> Any:
+        self._tie(key)
+        return dict.__getitem__(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._tie(key)
+        super().__setitem__(key, value)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """As in a dict."""
+        self._tie(key)
+        return dict.get(self, key, default)
+
+    def values(self) -> Any:
+        """As in a dict."""
+        self._tie(*self)
+        return dict.values(self)
+
+    def items(self) -> Any:
+        """As in a dict."""
+        self._tie(*self)
+        return dict.items(self)
+
+
 class Optimizer(Counted):
     """Base class of optimizers: subclasses define `step`.
 
@@ -61,7 +106,7 @@ class Optimizer(Counted):
         self._start_counting()
         self.defaults = defaults
         self.state = State(self)
-        self.param_groups: list[Any] = []
+        self.param_groups: list[Any] = WatchedList(self)
         for name in _HOOKS:
             self.__dict__[name] = HookTable(self)
         if isinstance(params, Tensor):
@@ -109,8 +154,7 @@ class Optimizer(Counted):
                 )
             group.setdefault(name, default)
         self._check_new(group)
-        self.param_groups.append(WatchedDict(self, group, self._matters))
-        self._count_change()
+        self.param_groups.append(ParamGroup(self, group))
 
     @staticmethod
     def _set_params(group: dict[str, Any], given: list[Any]) -> None:
@@ -152,12 +196,18 @@ class Optimizer(Counted):
 
     def number(self, group: dict[str, Any], name: str) -> Any:
         """An option that is a number: itself, or while tracing a 0-d tensor that follows it."""
-        value = group[name]
+        value = dict.get(group, name)
         if isinstance(value, (int, float)):
-            return host_number(lambda: group[name], dtypes.float64, name)
+            return host_number(functools.partial(dict.get, group, name), dtypes.float64, name)
         if isinstance(value, tuple):
-            return tuple([host_number(lambda i=i: group[name][i], dtypes.float64, name) for i in range(len(value))])
+            return tuple(
+                [host_number(lambda i=i: dict.get(group, name)[i], dtypes.float64, name) for i in range(len(value))]  # type: ignore[index, misc]
+            )
         return value
+
+    def is_set(self, group: dict[str, Any], name: str) -> bool:
+        """Whether an option that is a number is not zero."""
+        return bool(dict.get(group, name))
 
     # stepping ---------------------------------------------------------------------------------------------
 
@@ -235,7 +285,7 @@ class Optimizer(Counted):
         for name in _HOOKS:
             own[name] = HookTable(self)
         own["state"] = State(self, {k: WatchedDict(self, v) for k, v in state["state"].items()})
-        own["param_groups"] = [WatchedDict(self, g, self._matters) for g in state["param_groups"]]
+        own["param_groups"] = WatchedList(self, [ParamGroup(self, g) for g in state["param_groups"]])
 
     def __repr__(self) -> str:
         lines = []

@@ -60,9 +60,9 @@ class SGD(Optimizer):
 
     def _update(self, group: dict[str, Any]) -> None:
         lr = self.number(group, "lr")
-        decay = self.number(group, "weight_decay") if group["weight_decay"] else None
-        momentum = self.number(group, "momentum") if group["momentum"] else None
-        share = 1 - self.number(group, "dampening") if group["dampening"] else None
+        decay = self.number(group, "weight_decay") if self.is_set(group, "weight_decay") else None
+        momentum = self.number(group, "momentum") if self.is_set(group, "momentum") else None
+        share = 1 - self.number(group, "dampening") if self.is_set(group, "dampening") else None
         for p, grad in with_gradients(group):
             if decay is not None:
                 grad = grad + p * scalar(decay, p)

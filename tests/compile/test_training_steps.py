@@ -202,3 +202,44 @@ def test_only_the_model_compiled():
     assert_same(*runs, train(*runs, steps=20))
     assert list(runs[0].model.state_dict()) == list(runs[1].model.state_dict())
     assert repr(runs[0].model) == repr(runs[1].model)
+
+
+def test_numbers_that_the_step_reads_itself_are_followed():
+    class Reading(Run):
+        def _step(self, x, y):
+            return super()._step(x, y), self.optimizer.param_groups[0]["lr"] * 2
+
+    run = Reading(True)
+    for i, rate in enumerate([0.1, 0.1, 0.1, 0.05, 0.05]):
+        run.optimizer.param_groups[0]["lr"] = rate
+        assert run.step(run.x, run.y)[1] == rate * 2, i
+
+
+def test_a_schedule_inside_the_step():
+    class Scheduled(Run):
+        def _step(self, x, y):
+            loss = super()._step(x, y)
+            self.schedule.step()
+            return loss
+
+    runs = [Scheduled(c, fullgraph=False) for c in (False, True)]
+    for run in runs:
+        run.schedule = jg.optim.lr_scheduler.ExponentialLR(run.optimizer, 0.9)
+    assert_same(*runs, train(*runs, steps=8))
+    assert runs[0].optimizer.param_groups[0]["lr"] == runs[1].optimizer.param_groups[0]["lr"] < 0.05
+
+
+def test_options_set_inside_the_step():
+    class Setting(Run):
+        def _step(self, x, y):
+            self.optimizer.param_groups[0]["lr"] = 0.05
+            return super()._step(x, y)
+
+    runs = [Setting(c, fullgraph=False) for c in (False, True)]
+
+    def between(run, i):
+        if i == 4:
+            run.optimizer.param_groups[0]["lr"] = 0.5
+
+    assert_same(*runs, train(*runs, steps=8, between=between))
+    assert runs[1].optimizer.param_groups[0]["lr"] == 0.05

@@ -1,0 +1,173 @@
+"""What a module or an optimizer depends on that its change counter does not see.
+
+The counter follows attributes that are set. Beside it, the code of `forward` (or `step`) may read attributes of the
+class, globals, and what is inside lists, dicts and objects that it holds. Which of these it can reach is read off
+its code once, when it is traced; at each call only their values are compared.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir.dtypes import DType
+
+from ..epoch import Counted
+from ..tensor import Tensor
+from .fingerprint import Same, fingerprint, is_library, reached
+
+_ENTRIES = ("forward", "step", "__call__")
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), DType, Tensor, type, types.ModuleType)
+_DYNAMIC = frozenset({"getattr", "vars", "hasattr"})
+_ATTRIBUTE_READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+
+Read = Callable[[], Hashable]
+
+
+class Surroundings:
+    """Values that a trace depends on, each with a name and what it was."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._kept: list[Any] = []
+        self._probes: list[tuple[str, Read, Hashable]] = []
+
+    def add(self, thing: Any) -> None:
+        """Depend on what `thing` depends on."""
+        cls = type(thing)
+        if id(cls) not in self._seen:
+            self._seen.add(id(cls))
+            self._kept.append(cls)
+            for name, read in _of_class(cls):
+                self._probes.append((name, read, read()))
+        for name, value in _of_instance(thing):
+            read = functools.partial(fingerprint, value)
+            self._probes.append((f"{cls.__name__}.{name}", read, read()))
+
+    def watch(self, owner: Any, name: str, read: Read) -> None:
+        """Depend on one value, which `read` gives."""
+        key = hash((id(owner), name))
+        if key not in self._seen:
+            self._seen.add(key)
+            self._kept.append(owner)
+            self._probes.append((name, read, read()))
+
+    def changed(self) -> str | None:
+        """The name of something that is not as it was."""
+        for name, read, value in self._probes:
+            if read() != value:
+                return name
+        return None
+
+
+def _of_class(cls: type) -> Iterator[tuple[str, Read]]:
+    """The methods that the entry points reach, what those read by name, and class attributes they use."""
+    for name in sorted(_reachable(cls)):
+        owner = _owner(cls, name)
+        if owner is None:
+            continue
+        label = f"{cls.__name__}.{name}"
+        function = _function_of(owner.__dict__[name])
+        if function is None:
+            yield label, functools.partial(_class_value, cls, name)
+            continue
+        yield label, functools.partial(_method, cls, name)
+        if reached(function):
+            yield f"a global that {label} reads", functools.partial(fingerprint, function)
+
+
+def _class_value(cls: type, name: str) -> Hashable:
+    return fingerprint(getattr(cls, name, None))
+
+
+def _method(cls: type, name: str) -> Hashable:
+    return Same(_function_of(getattr(cls, name, None)))
+
+
+def _function_of(value: Any) -> types.FunctionType | None:
+    """The function behind a method, a property or a wrapped function."""
+    if isinstance(value, property):
+        value = value.fget
+    value = getattr(value, "__func__", value)
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def _owner(cls: type, name: str) -> type | None:
+    """The user's class that defines `name`."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return None if is_library(base.__module__) else base
+    return None
+
+
+def _reachable(cls: type) -> set[str]:
+    """Names defined by the user's classes that the code of the entry points can get to."""
+    found: set[str] = set()
+    stack = [name for name in _ENTRIES if _owner(cls, name) is not None]
+    while stack:
+        name = stack.pop()
+        owner = _owner(cls, name)
+        if name in found or owner is None:
+            continue
+        found.add(name)
+        function = _function_of(owner.__dict__[name])
+        if function is not None:
+            for code in _codes(function):
+                stack.extend(_attribute_names(code))
+    return found
+
+
+def _codes(function: Any) -> Iterator[types.CodeType]:
+    """The code of a function, and of those that its decorators wrapped."""
+    while isinstance(function, types.FunctionType):
+        yield function.__code__
+        function = getattr(function, "__wrapped__", None)
+
+
+@functools.lru_cache(4096)
+def _attribute_names(code: types.CodeType) -> frozenset[str]:
+    """The attributes that a code object and those inside it read."""
+    names: set[str] = set()
+    stack = [code]
+    while stack:
+        current = stack.pop()
+        names.update(i.argval for i in dis.get_instructions(current) if i.opname in _ATTRIBUTE_READS)
+        names.update(_DYNAMIC.intersection(current.co_names))
+        stack.extend(c for c in current.co_consts if isinstance(c, types.CodeType))
+    return frozenset(names)
+
+
+def _of_instance(thing: Any) -> Iterator[tuple[str, Any]]:
+    """Attributes that can change inside without being set, if the code may read them; and hooks."""
+    names = _read_of_instances(type(thing))
+    for name, value in list(vars(thing).items()):
+        if name.endswith("_hooks") and name.startswith("_"):
+            if value:
+                yield name, [getattr(hook, "function", hook) for hook in value.values()]
+        elif not name.startswith("_") and (names is None or name in names) and not _is_fixed(value):
+            yield name, value
+
+
+def _read_of_instances(cls: type) -> set[str] | None:
+    """Attributes that the user's code reads of an instance; None for all."""
+    names: set[str] = set()
+    for name in _reachable(cls):
+        owner = _owner(cls, name)
+        function = None if owner is None else _function_of(owner.__dict__[name])
+        for code in _codes(function):
+            names |= _attribute_names(code)
+    return None if not names or names & _DYNAMIC else names
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether a value can only change by being set anew, or has a counter of its own."""
+    if isinstance(value, tuple):
+        return all(map(_is_fixed, value))
+    if isinstance(value, (*_PLAIN, np.generic, Counted, types.BuiltinFunctionType)):
+        return True
+    return isinstance(value, types.FunctionType) and not reached(value)
