@@ -77,11 +77,11 @@ def test_doubles_round_once_to_half():
     values = np.array(
         [1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, -(1 + 3 * 2.0**-11 - 2.0**-40), 1e-30, 65519.999, 65520.0]
     )
-    for target in (dtypes.float16, dtypes.bfloat16):
+    for half in (dtypes.float16, dtypes.bfloat16):
         native, expected = run_both(
-            pointwise([dtypes.float64], lambda x, t=target: convert(x, t)), [values, np.zeros(6, target.np)], [6]
+            pointwise([dtypes.float64], lambda x, t=half: convert(x, t)), [values, np.zeros(6, half.np)], [6]
         )
-        if target is dtypes.float16:
+        if half is dtypes.float16:
             assert equal(native[1], expected[1])
     assert native[1][0] == 1
 
