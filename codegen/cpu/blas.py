@@ -1,9 +1,10 @@
 """Matrix products: addresses of BLAS functions, and the calls that the driver makes.
 
-The functions are those of the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times longer),
-or else of whatever library SciPy was built with (`scipy.linalg.cython_blas`). Large products are cut into tiles that
-depend on the shape alone, and shared out among our own threads; OpenBLAS is told to use none of its own meanwhile,
-because two pools would fight over the cores.
+The functions are those of an OpenBLAS of our own, from the wheel `scipy-openblas32`, which is told once to use no threads:
+large products are cut into tiles that depend on the shape alone and shared out among our own threads, because two
+pools would fight over the cores. NumPy and SciPy carry other copies, whose settings stay as they are. Where the wheel
+is missing, it is the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times longer) and
+switched to one thread during a product only, or else whatever library SciPy was built with (`scipy.linalg.cython_blas`).
 """
 
 from __future__ import annotations
@@ -41,27 +42,47 @@ def gemm_address(dtype: DType) -> int:
 
 @functools.cache
 def openblas() -> ctypes.CDLL | None:
-    """The OpenBLAS in SciPy's wheel, if that is what SciPy has."""
+    """Our own OpenBLAS, or that in SciPy's wheel, if there is one."""
+    return own_openblas() or _scipy_openblas()
+
+
+@functools.cache
+def own_openblas() -> ctypes.CDLL | None:
+    """The OpenBLAS in the wheel `scipy-openblas32`, set to one thread."""
+    spec = importlib.util.find_spec("scipy_openblas32")
+    if spec is None or spec.origin is None:
+        return None
+    library = _load_from(Path(spec.origin).parent / "lib")
+    if library is not None:
+        library.scipy_openblas_set_num_threads(ctypes.c_int(1))
+    return library
+
+
+def _scipy_openblas() -> ctypes.CDLL | None:
     spec = importlib.util.find_spec("scipy")
     if spec is None or spec.origin is None:
         return None
     package = Path(spec.origin).parent
-    for folder in (package.parent / "scipy.libs", package / ".dylibs"):
-        for path in sorted(folder.glob("libscipy_openblas*")):
-            try:
-                library = ctypes.CDLL(str(path))
-            except OSError:
-                continue
-            if all(hasattr(library, f"scipy_{name}_") for name in _NAMES.values()):
-                return library
+    return _load_from(package.parent / "scipy.libs") or _load_from(package / ".dylibs")
+
+
+def _load_from(folder: Path) -> ctypes.CDLL | None:
+    """The first library in `folder` that has the functions."""
+    for path in sorted(folder.glob("libscipy_openblas*")):
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError:
+            continue
+        if all(hasattr(library, f"scipy_{name}_") for name in _NAMES.values()):
+            return library
     return None
 
 
 @functools.cache
 def thread_switch() -> tuple[int, int] | None:
-    """The address of OpenBLAS's function that sets its number of threads, and the number it came with."""
+    """For a library that others use too: the function that sets its number of threads, and the number it came with."""
     library = openblas()
-    if library is None:
+    if library is None or library is own_openblas():
         return None
     setter = ctypes.cast(library.scipy_openblas_set_num_threads, ctypes.c_void_p).value
     return None if setter is None else (setter, int(library.scipy_openblas_get_num_threads()))
