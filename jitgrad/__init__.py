@@ -62,6 +62,7 @@ from .functions import (
     pointwise,
     reductions,
     repeating,
+    scattering,
     shape,
     sorting,
     statistics,

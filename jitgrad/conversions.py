@@ -20,6 +20,7 @@ from .dispatch import apply
 from .errors import located
 from .functions.joining import unbind
 from .functions.registry import public
+from .functions.repeating import flip
 from .tensor import Tensor, to_array, wrap
 
 __all__ = ["convert"]
@@ -230,6 +231,10 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
     return iter(unbind(self, 0))
 
 
+def _reversed(self: Tensor) -> Tensor:
+    return flip(self, 0) if self.ndim else self
+
+
 def _contains(self: Tensor, element: Any) -> bool:
     if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
         raise located(
@@ -310,8 +315,8 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
 _METHODS = {
     "__array__": _array, "__array_wrap__": _array_wrap, "__bool__": _to_bool, "__float__": _to_float,
     "__int__": _to_int, "__complex__": _to_complex, "__index__": _to_index, "__len__": _len, "__iter__": _iter,
-    "__contains__": _contains, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce, "detach_": _detach_,
-    "data": property(_get_data, _set_data), "__array_priority__": 1000,
+    "__reversed__": _reversed, "__contains__": _contains, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce,
+    "detach_": _detach_, "data": property(_get_data, _set_data), "__array_priority__": 1000,
 }  # fmt: skip
 for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)

@@ -92,7 +92,7 @@ def _written_last(b: Builder, write: Op, read: Op, base: Value, indices: Values,
     return b(Eq(), b(read, b(write, nowhere, *indices, order), *indices), order)
 
 
-class _AlongAxis(_Indexed):
+class AlongAxis(_Indexed):
     """Along one axis, with an index for every element."""
 
     axis: int
@@ -117,7 +117,7 @@ class _AlongAxis(_Indexed):
 
 
 @op
-class Gather(IndexMap, _AlongAxis):
+class Gather(IndexMap, AlongAxis):
     """`out[i][j] = x[index[i][j]][j]` for axis 0, and so on: `torch.gather`.
 
     The result has the shape of `index`, which may be shorter than `x` along the other axes.
@@ -160,7 +160,7 @@ class Gather(IndexMap, _AlongAxis):
 
 
 @op
-class ScatterAdd(_AlongAxis):
+class ScatterAdd(AlongAxis):
     """`base` with `source` added at the places that `Gather` would read; repeated places add up.
 
     Operands: `base`, `index`, `source` (of the shape of `index`).
@@ -193,7 +193,7 @@ class ScatterAdd(_AlongAxis):
 
 
 @op
-class Scatter(_AlongAxis):
+class Scatter(AlongAxis):
     """`base` with the places that `Gather` would read set to `source`; the last in row-major order wins.
 
     Operands: `base`, `index`, `source` (of the shape of `index`).

@@ -25,23 +25,25 @@ from .registry import numpy_names, public
 Number = bool | int | float | complex
 
 
-def _integers(index: Tensor, name: str) -> Tensor:
+def integers(index: Tensor, name: str) -> Tensor:
+    """`index`, if it is of an integer dtype that indexes."""
     if index.dtype not in (dtypes.int64, dtypes.int32):
         raise located(DTypeError(f"{name}(): Expected dtype int64 for index, got {index.dtype.name}"))
     return index
 
 
-def _rows(t: Tensor) -> Tensor:
+def rows(t: Tensor) -> Tensor:
     """0-d tensors as 1-d ones."""
     return t if t.ndim else view(Reshape((1,)), t)
 
 
-def _shaped_like(result: Tensor, input: Tensor) -> Tensor:
+def shaped_like(result: Tensor, input: Tensor) -> Tensor:
     """A result computed 1-d for a 0-d input, 0-d again."""
     return result if result.ndim == input.ndim else view(Reshape(tuple(input.shape)), result)
 
 
-def _same_dtype(name: str, input: Tensor, source: Tensor) -> None:
+def same_dtype(name: str, input: Tensor, source: Tensor) -> None:
+    """Raise unless the dtypes are equal."""
     if input.dtype is not source.dtype:
         raise located(
             DTypeError(
@@ -61,11 +63,11 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
             [4]])
     """
     axis = normalize_dim(dim, input.ndim)
-    out = apply(Gather(axis), _rows(input), _rows(_integers(index, "gather")))
-    return _shaped_like(out, index)
+    out = apply(Gather(axis), rows(input), rows(integers(index, "gather")))
+    return shaped_like(out, index)
 
 
-def _part_of(source: Tensor, index: Tensor, name: str) -> Tensor:
+def part_of(source: Tensor, index: Tensor, name: str) -> Tensor:
     """The part of `source` that has the shape of `index`."""
     if source.ndim != index.ndim or any(n > m for n, m in zip(index.shape, source.shape, strict=False)):
         raise located(
@@ -99,11 +101,11 @@ def scatter(
                 [0., 5.]])
     """
     axis = normalize_dim(dim, input.ndim)
-    base, at = _rows(input), _rows(_integers(index, "scatter"))
+    base, at = rows(input), rows(integers(index, "scatter"))
     given = value if src is None else src
     if isinstance(given, Tensor) and src is not None:
-        _same_dtype("scatter", input, given)
-        source = _part_of(_rows(given), at, "scatter")
+        same_dtype("scatter", input, given)
+        source = part_of(rows(given), at, "scatter")
     else:
         source = fitted(given, tuple(at.shape), input.dtype)
     if reduce is None:
@@ -114,7 +116,7 @@ def scatter(
         out = apply(Scatter(axis), base, at, apply(Mul(), apply(Gather(axis), base, at), source))
     else:
         raise located(ArgumentError(f"scatter: reduce must be either add or multiply, not {reduce!r}"))
-    return _shaped_like(out, input)
+    return shaped_like(out, input)
 
 
 @public(inplace=True, out=True)
@@ -127,16 +129,16 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     tensor([3., 0., 3.])
     """
     axis = normalize_dim(dim, input.ndim)
-    _same_dtype("scatter", input, src)
-    at = _rows(_integers(index, "scatter_add"))
-    out = apply(ScatterAdd(axis), _rows(input), at, _part_of(_rows(src), at, "scatter_add"))
-    return _shaped_like(out, input)
+    same_dtype("scatter", input, src)
+    at = rows(integers(index, "scatter_add"))
+    out = apply(ScatterAdd(axis), rows(input), at, part_of(rows(src), at, "scatter_add"))
+    return shaped_like(out, input)
 
 
 def _vector(index: Tensor, name: str) -> Tensor:
     if index.ndim > 1:
         raise located(DimError(f"{name}(): Index is supposed to be a vector, not {index.ndim}-D"))
-    return _rows(_integers(index, name))
+    return rows(integers(index, name))
 
 
 @public(out=True)
@@ -150,14 +152,14 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
             [4, 4]])
     """
     axis = normalize_dim(dim, input.ndim)
-    return _shaped_like(apply(IndexSelect(axis), _rows(input), _vector(index, "index_select")), input)
+    return shaped_like(apply(IndexSelect(axis), rows(input), _vector(index, "index_select")), input)
 
 
 def _places(input: Tensor, axis: int, index: Tensor, source: Tensor, name: str) -> Tensor:
     """`source` if it fits the places of `input` named by `index`, broadcast along no axis."""
-    shape = [*_rows(input).shape]
+    shape = [*rows(input).shape]
     shape[axis] = index.shape[0]
-    source = _rows(source)
+    source = rows(source)
     if list(source.shape) != shape:
         raise located(
             ShapeError(f"{name}(): source has shape {list(source.shape)}, but the indexed places have {shape}")
@@ -175,12 +177,12 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     tensor([0., 3., 0.])
     """
     axis = normalize_dim(dim, input.ndim)
-    _same_dtype("index_add", input, source)
+    same_dtype("index_add", input, source)
     at = _vector(index, "index_add")
     source = _places(input, axis, at, source, "index_add")
     if alpha != 1:
         source = apply(Mul(), source, fitted(alpha, tuple(source.shape), source.dtype))
-    return _shaped_like(apply(IndexAdd(axis), _rows(input), at, source), input)
+    return shaped_like(apply(IndexAdd(axis), rows(input), at, source), input)
 
 
 @public(inplace=True, out=True)
@@ -193,10 +195,10 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     tensor([2., 0., 1.])
     """
     axis = normalize_dim(dim, input.ndim)
-    _same_dtype("index_copy", input, source)
+    same_dtype("index_copy", input, source)
     at = _vector(index, "index_copy")
-    out = apply(IndexPut((axis,)), _rows(input), at, _places(input, axis, at, source, "index_copy"))
-    return _shaped_like(out, input)
+    out = apply(IndexPut((axis,)), rows(input), at, _places(input, axis, at, source, "index_copy"))
+    return shaped_like(out, input)
 
 
 @public(inplace=True)
@@ -209,9 +211,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     tensor([1., 0., 1.])
     """
     axis = normalize_dim(dim, input.ndim)
-    base, at = _rows(input), _vector(index, "index_fill")
+    base, at = rows(input), _vector(index, "index_fill")
     shape = tuple(at.shape[0] if a == axis else n for a, n in enumerate(base.shape))
-    return _shaped_like(apply(IndexPut((axis,)), base, at, fitted(value, shape, input.dtype)), input)
+    return shaped_like(apply(IndexPut((axis,)), base, at, fitted(value, shape, input.dtype)), input)
 
 
 @public(inplace=True)
@@ -222,7 +224,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     >>> jg.zeros(3).index_put((jg.tensor([0, 0]),), jg.tensor(1.0), accumulate=True)
     tensor([2., 0., 0.])
     """
-    _same_dtype("index_put", input, values)
+    same_dtype("index_put", input, values)
     found = coordinates(tuple(input.shape), tuple(slice(None) if i is None else i for i in indices))
     axes = tuple(sorted(found))
     at = [found[a] for a in axes]
@@ -238,15 +240,15 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     >>> jg.take(jg.tensor([[1, 2], [3, 4]]), jg.tensor([0, -1]))
     tensor([1, 4])
     """
-    return apply(TakeNd((0,)), view(Reshape((input.type_.numel,)), input), _integers(index, "take"))
+    return apply(TakeNd((0,)), view(Reshape((input.type_.numel,)), input), integers(index, "take"))
 
 
 @public(inplace=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """`input` with the elements at row-major positions set to those of `source`, or with them added there."""
-    _same_dtype("put", input, source)
+    same_dtype("put", input, source)
     flat = view(Reshape((input.type_.numel,)), input)
-    at, values = _integers(index, "put").reshape(-1), source.reshape(-1)  # type: ignore[attr-defined]
+    at, values = integers(index, "put").reshape(-1), source.reshape(-1)  # type: ignore[attr-defined]
     return view(Reshape(tuple(input.shape)), apply(IndexPut((0,), accumulate), flat, at, values))
 
 
@@ -299,7 +301,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     tensor([1, 3])
     """
     wide, chosen = _mask_and_input(input, mask, "masked_select")
-    return read_at(_rows(wide), coordinates(tuple(_rows(wide).shape), (_rows(chosen),)))
+    return read_at(rows(wide), coordinates(tuple(rows(wide).shape), (rows(chosen),)))
 
 
 @public(inplace=True)
@@ -310,17 +312,17 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     >>> jg.zeros(3).masked_scatter(jg.tensor([True, False, True]), jg.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
     """
-    _same_dtype("masked_scatter", input, source)
+    same_dtype("masked_scatter", input, source)
     wide, chosen = _mask_and_input(input, mask, "masked_scatter")
-    found = coordinates(tuple(_rows(wide).shape), (_rows(chosen),))
+    found = coordinates(tuple(rows(wide).shape), (rows(chosen),))
     count = found[0].shape[0]
     if source.type_.numel < count:
         raise located(
             ShapeError(f"masked_scatter: the source has {source.type_.numel} elements, but {count} elements are masked")
         )
     values = source.reshape(-1)[:count]  # type: ignore[attr-defined]
-    out = apply(IndexPut(tuple(sorted(found))), _rows(wide), *[found[a] for a in sorted(found)], values)
-    return _shaped_like(out, wide)
+    out = apply(IndexPut(tuple(sorted(found))), rows(wide), *[found[a] for a in sorted(found)], values)
+    return shaped_like(out, wide)
 
 
 def _nonzero_arrays(input: Tensor) -> tuple[np.ndarray[Any, Any], ...]:

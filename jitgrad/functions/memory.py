@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir.errors import InternalError
+from jitgrad.ir.errors import InternalError, ShapeError
 
 from ..aliasing import copy, layout
+from ..errors import located
 from ..tensor import Tensor, to_array
 from .dims import normalize_dim
 from .registry import public
@@ -128,3 +129,56 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
 
 Tensor.itemsize = property(element_size)  # type: ignore[attr-defined]
 Tensor.nbytes = property(lambda self: self.type_.nbytes)  # type: ignore[attr-defined]
+
+
+@public()
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    if input.type_.numel != 1:
+        word = "no values" if input.type_.numel == 0 else "more than one value"
+        raise located(ShapeError(f"Boolean value of Tensor with {word} is ambiguous"))
+    return bool(to_array(input).item())
+
+
+@public()
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode and cannot take part in gradients; none here are marked so."""
+    return False
+
+
+@public(function=False)
+def is_pinned(self: Tensor) -> bool:
+    """Whether the memory is page-locked for copies to a GPU: never on the CPU."""
+    return False
+
+
+@public(function=False)
+def pin_memory(self: Tensor) -> Tensor:
+    """`self`: there is no GPU to copy to."""
+    return self
+
+
+@public(function=False)
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both tensors show the same memory in the same way."""
+    return data_ptr(self) == data_ptr(tensor) and self.shape == tensor.shape and stride(self) == stride(tensor)
+
+
+@public(function=False)
+def get_device(self: Tensor) -> int:
+    """The number of the device; -1 for the CPU."""
+    return -1
+
+
+@public("resolve_conj", "resolve_neg")
+def resolve(input: Tensor) -> Tensor:
+    """`input`: conjugation and negation are never put off."""
+    return input
+
+
+def _flag(name: str, value: bool) -> property:
+    return property(lambda self: value, doc=f"Whether this is a {name} tensor: {value}.")
+
+
+for _name, _value in {"cpu": True, "cuda": False, "meta": False, "sparse": False, "quantized": False}.items():
+    setattr(Tensor, f"is_{_name}", _flag(_name, _value))

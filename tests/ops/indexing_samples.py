@@ -5,6 +5,7 @@ from ops.sampling import Sample, numbers, rng
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.ops.indexing import Gather, IndexAdd, IndexPut, IndexSelect, Scatter, ScatterAdd, TakeNd
+from jitgrad.ir.ops.scatter_extreme import ScatterExtreme
 
 GATHERS = [
     (0, (3, 4), (5, 4)),
@@ -57,6 +58,19 @@ def _scatters(cls):
                 yield Sample(cls(axis), arrays, oracle if has_oracle else None, smooth=True, ulps=16)
 
     return build
+
+
+def _extremes():
+    for axis, shape, index_shape in GATHERS:
+        index = indices(shape[axis], index_shape)
+        for largest in (True, False):
+
+            def oracle(x, i, source, axis=axis, name="amax" if largest else "amin"):
+                return x.scatter_reduce(axis, i % x.shape[axis], source, name)
+
+            for dtype in TYPES[:4]:
+                arrays = (numbers(shape, dtype), index, numbers(index_shape, dtype, seed=1))
+                yield Sample(ScatterExtreme(axis, largest), arrays, oracle, smooth=True)
 
 
 def _selects():
@@ -126,6 +140,7 @@ def _puts():
 
 
 TABLE = {
+    "scatter_extreme": _extremes,
     "gather": _gathers,
     "scatter_add": _scatters(ScatterAdd),
     "scatter": _scatters(Scatter),
