@@ -92,6 +92,7 @@ class KernelTable:
 
     def __init__(self) -> None:
         self._kernels: dict[str, NativeKernel] = {}
+        self._by_identity: dict[tuple[Kernel, EmitOptions], NativeKernel] = {}
         self._modules: dict[str, CompiledModule] = {}
         self._lock = threading.RLock()
         if hasattr(os, "register_at_fork"):
@@ -100,13 +101,15 @@ class KernelTable:
 
     def kernels(self, kernels: Sequence[Kernel], options: EmitOptions) -> list[NativeKernel]:
         """The native form of each kernel, in order."""
+        found = [self._by_identity.get((k, options)) for k in kernels]
+        native = [n for n in found if n is not None]
+        if len(native) == len(found):  # equal kernels are made of the same expressions: no need to print them
+            COUNTERS.memory_hits += len(found)
+            return native
         keys = [kernel_key(k, options) for k in kernels]
-        wanted = dict(zip(keys, kernels))
-        if wanted.keys() <= self._kernels.keys():
-            COUNTERS.memory_hits += len(wanted)
-        else:
-            with self._lock:
-                self._find_or_compile(wanted, options)
+        with self._lock:
+            self._find_or_compile(dict(zip(keys, kernels)), options)
+            self._by_identity.update(((k, options), self._kernels[key]) for k, key in zip(kernels, keys))
         return [self._kernels[key] for key in keys]
 
     def module(self, name: str, build: Callable[[ir.Module], None]) -> CompiledModule:
