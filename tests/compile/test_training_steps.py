@@ -1,4 +1,4 @@
-"""Whole training steps under `compile`: forward, loss, backward, clipping, optimizer, as the eager ones, step by step."""
+"""Whole training steps under `compile`: forward, loss, backward, clipping, optimizer; as the eager ones, step by step."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,8 @@ def mlp():
 
 def cnn():
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25), nn.Flatten(),
-        nn.Linear(16, 4),
+        nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25),
+        nn.Flatten(), nn.Linear(16, 4),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from ops.sampling import COMPLEX, FLOATS, INTEGERS, Sample, numbers, rng, unifor
 from jitgrad.ir import dtypes
 from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
 from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.linear import Linear
 from jitgrad.ir.ops.loss import CrossEntropy, MseLoss, NllLoss
 from jitgrad.ir.ops.normalization import BatchNorm, BatchNormInference, LayerNorm, RmsNorm
 from jitgrad.ir.ops.pooling import AvgPool, MaxPool
@@ -44,6 +45,14 @@ def _matmul():
         for dtype in (*FLOATS, *INTEGERS, *COMPLEX):
             arrays = (numbers(left, dtype), numbers(right, dtype, seed=1))
             yield Sample(MatMul(), arrays, operator.matmul, smooth=True, ulps=16)
+
+
+def _linear():
+    for shape, out in (((4, 3), 2), ((3,), 4), ((2, 3, 3), 1), ((0, 3), 2), ((2, 0), 2)):
+        for dtype in (*FLOATS, *COMPLEX):
+            arrays = (numbers(shape, dtype), numbers((out, shape[-1]), dtype, seed=1), numbers((out,), dtype, seed=2))
+            for count in (2, 3):
+                yield Sample(Linear(), arrays[:count], lambda *a: _functional("linear", *a), smooth=True, ulps=16)
 
 
 SOFTMAX_SPECIAL = np.array(
@@ -297,6 +306,7 @@ def _row_norms(cls):
 
 TABLE = {
     "matmul": _matmul,
+    "linear": _linear,
     "softmax": _softmax(Softmax),
     "log_softmax": _softmax(LogSoftmax),
     "nll_loss": _class_losses(NllLoss),

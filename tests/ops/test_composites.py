@@ -14,6 +14,7 @@ from jitgrad.ir.op import Op
 from jitgrad.ir.ops import REGISTRY
 from jitgrad.ir.ops.activation import Elu, Gelu, Relu
 from jitgrad.ir.ops.conv import Conv
+from jitgrad.ir.ops.linear import Linear
 from jitgrad.ir.ops.loss import CrossEntropy
 from jitgrad.ir.ops.normalization import BatchNorm, RmsNorm
 from jitgrad.ir.ops.pooling import AvgPool, MaxPool
@@ -60,6 +61,7 @@ IMAGE, WEIGHT, INDEX = f32(2, 3, 8, 8), f32(4, 3, 3, 3), TensorType((5,), dtypes
         (Concat(0), [f32(3), f32(2)], ((False, False), (False,))),
         (Pad((1,), (1,)), [f32(3), f32()], ((False, False), (False,))),
         (WriteView((Slice((0,), (2,), (1,)),)), [f32(3), f32(2)], ((False, False), (False,))),
+        (Linear(), [f32(5, 3), f32(2, 3), f32(2)], ((True, True, False), (False,))),
         (CrossEntropy(), [f32(5, 3), INDEX], ((True, True), (False,))),
         (Conv((1, 1), (1, 1), (1, 1), 1), [IMAGE, WEIGHT], ((True, True), (False,))),
         (MaxPool((2, 2), (2, 2), (0, 0), (1, 1)), [IMAGE], ((True,), (False,))),

@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, ShapeError, operand_lines
-from jitgrad.ir.ops.shape import Permute, Reshape
+from jitgrad.ir.ops.shape import Reshape
 
-from ...aliasing import storage_of
 from ...dispatch import apply
 from ...errors import located
-from ...mode import local
 from ...tensor import Tensor
 
 IntOrInts = int | Sequence[int]
@@ -38,14 +36,6 @@ def per_axis(value: Any, rank: int, name: str) -> tuple[int, ...]:
 def reshaped(t: Tensor, shape: tuple[int, ...]) -> Tensor:
     """`t` in another shape, as an operand."""
     return t if t._data.shape == shape else apply(Reshape(shape), t)
-
-
-def transposed(matrix: Tensor) -> Tensor:
-    """The transpose of a matrix, as an operand: it shares the memory and the write count of `matrix`."""
-    out = apply(Permute((1, 0)), matrix)
-    if local.mode.tracer is None:
-        out._storage = storage_of(matrix)
-    return out
 
 
 def batched(f: Callable[[Tensor], Tensor], input: Tensor, rank: int, name: str) -> Tensor:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from jitgrad.ir.errors import ShapeError, operand_lines
 from jitgrad.ir.ops.arithmetic import Add
-from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.linear import Linear
 
 from ...dispatch import apply
-from ...errors import located
 from ...functions.linalg import matmul
 from ...functions.pointwise import check_tensor, pointwise
 from ...tensor import Tensor
-from .arguments import transposed
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -24,17 +21,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     x = check_tensor(input, "linear")
     if weight.ndim == 1:
         out = matmul(x, weight)
-    else:
-        if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[1]:
-            raise located(
-                ShapeError(
-                    "linear: the input's last axis and the weight's must be equal: "
-                    f"input {tuple(x.shape)}, weight {tuple(weight.shape)}{operand_lines([x.type_, weight.type_])}"
-                )
-            )
-        matrix = transposed(weight)
-        out = apply(MatMul(), x, matrix) if x.ndim == 2 else matmul(x, matrix)
-    return out if bias is None else pointwise(Add(), out, bias)
+        return out if bias is None else pointwise(Add(), out, bias)
+    return apply(Linear(), x, weight) if bias is None else apply(Linear(), x, weight, bias)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
