@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.graph import Graph, Node, Value
-from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.linalg import MatMul, transposed
 from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.passes import Decompose, EliminateDeadCode, simplification
 from jitgrad.ir.rewrite import Rules, rewrite
 
@@ -27,10 +29,36 @@ def _widen_product(b: Builder, node: Node) -> Sequence[Value] | None:
     return (b(Convert(dtype), b(MatMul(), *wide)),)
 
 
+def _transposed_products(graph: Graph) -> Graph:
+    """`(x y)'` becomes `y' x'`, whose transpositions cost nothing, where nothing else needs the product."""
+    uses = Counter([*graph.outputs, *(v for node in graph.nodes for v in node.operands)])
+    b, env = Builder(), dict[Value, Value]()
+    b.inputs = list(graph.inputs)
+    for node in graph.nodes:
+        maker = node.operands[0].node if _swaps_last_axes(node) else None
+        if maker is None or not isinstance(maker.op, MatMul) or uses[maker.result] > 1:
+            b.copy(node, env)
+            continue
+        b.location, b.scope = node.location, node.scope
+        x, y = (env.get(v, v) for v in maker.operands)
+        env[node.result] = b(MatMul(), transposed(b, y), transposed(b, x))
+    return b.build([env.get(v, v) for v in graph.outputs])
+
+
+def _swaps_last_axes(node: Node) -> bool:
+    if not isinstance(node.op, Permute):
+        return False
+    n = len(node.op.perm)
+    return n >= 2 and node.op.perm == (*range(n - 2), n - 1, n - 2)
+
+
 def prepare(graph: Graph, options: CompileOptions) -> Graph:
     """An equivalent graph of primitives."""
     if options.passes:
         graph = simplification().run(graph)
     graph = rewrite(Decompose().run(graph), _RULES)
-    graph = EliminateDeadCode().run(graph)
-    return simplification().run(graph) if options.passes else graph
+    if options.passes:
+        graph = simplification().run(graph)
+    if any(_swaps_last_axes(node) for node in graph.nodes):
+        graph = _transposed_products(graph)
+    return EliminateDeadCode().run(graph)

@@ -8,7 +8,7 @@ from jitgrad.ir.graph import Value
 from jitgrad.ir.scalar import Expr
 
 from ..fuse.element import Element, walk
-from ..fuse.groups import Level, Template
+from ..fuse.groups import Level, Template, outer_index, outer_shape
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
 from .group_lowering import GroupLowering
@@ -18,31 +18,35 @@ from .row import Phases
 def may_overwrite(program: Program, step: KernelStep, operand: Value, result: Value) -> bool:
     """Whether `result`, stored by the group, may be written into `operand`'s memory as the group runs.
 
-    It may if every iteration reads of `operand` only the element that it then overwrites, and nothing reads that
-    again in a later phase of the kernel.
+    It may if every iteration, of the loops that store it, reads of `operand` only the element that it then overwrites,
+    and nothing else in the kernel reads `operand`, nor anything later.
     """
     group = step.group
-    roots = [r for r in group.roots if r.value is result]
-    if not roots or group.levels[roots[0].number] is not Level.FULL:
+    stored = next((r for r in group.roots if r.value is result), None)
+    if stored is None or operand.type != result.type:
         return False
-    if operand.type != result.type or operand.shape != group.domain:
+    full = group.levels[stored.number] is Level.FULL
+    index = group.index if full else outer_index(group, len(result.shape))
+    if result.shape != (group.domain if full else outer_shape(group, len(result.shape))):
         return False
     lowering = GroupLowering(program, step)
-    stored = roots[0]
     phases = Phases(lowering) if group.template is Template.ROW else None
     for root in group.roots:
         for e in _reads_of(program, operand, lowering.expression(root)):
             streamed = root.reduction is not None or root.number not in lowering.bindings
-            if not streamed or e.masked or program.values[e.number] is not operand or e.index != group.index:
+            if streamed is not full or e.masked or program.values[e.number] is not operand or e.index != index:
                 return False
-            if phases is not None and _runs(lowering, root) and phases.phase(root) > phases.phase(stored):
+            if phases is not None and _is_later(lowering, phases, root, stored):
                 return False
     return True
 
 
-def _runs(lowering: GroupLowering, root: Root) -> bool:
-    """Whether the root is computed for itself, not just as a part of others."""
-    return root.reduction is not None or root in lowering.full_stores
+def _is_later(lowering: GroupLowering, phases: Phases, root: Root, stored: Root) -> bool:
+    """Whether `root` is computed, for itself and not just as a part of others, in a phase after that of `stored`."""
+    if root.number in lowering.bindings and root.reduction is None:
+        return phases.ready[root.number] > phases.ready[stored.number]
+    runs = root.reduction is not None or root in lowering.full_stores
+    return runs and phases.phase(root) > phases.phase(stored)
 
 
 def _reads_of(program: Program, operand: Value, expr: Expr) -> Iterator[Element]:

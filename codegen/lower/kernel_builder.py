@@ -12,7 +12,7 @@ from jitgrad.ir.graph import Value
 from jitgrad.ir.scalar import Const, Expr, Number
 from jitgrad.ir.types import Shape
 
-from ..fuse.element import Element, Index, RuntimeNumber, rebuild
+from ..fuse.element import ZERO, Element, Index, RuntimeNumber, rebuild
 from ..loops.ir import Buffer, Kernel, LoopVar, Stmt, Store, load, param, slot
 from .affine import LITERAL_ONE, LITERAL_ZERO, Affine, Coefficient, affine_of
 from .nest import Axis
@@ -172,6 +172,8 @@ class KernelBuilder:
         names: tuple[str, ...] = ()
         for place in reversed(range(len(shape))):
             entry, n = index[place], shape[place]
+            if n == 1 and entry is ZERO:
+                continue
             if not (isinstance(entry, LoopVar) and entry in self.merged):
                 total.add(affine_of(entry, self.finish), stride)
             whole = whole and isinstance(entry, LoopVar) and self.extents.get(entry) == n

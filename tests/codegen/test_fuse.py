@@ -5,6 +5,8 @@ from codegen.formulas import CASES, build, f32
 
 from codegen import formulas
 from jitgrad.codegen.fuse import HostStep, KernelStep, ProductStep, Program, Template, fuse
+from jitgrad.codegen.options import DEFAULT, CompileOptions
+from jitgrad.codegen.prepare import prepare
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
 from jitgrad.ir.ops.linalg import MatMul
@@ -79,6 +81,13 @@ def test_products_read_through_views():
     assert shapes_of(fuse(build([f32(3, 5, 4), f32(6, 4)], formula))) == ["product"]
 
 
+def test_a_transposed_product_is_a_product_of_transposed():
+    graph = build([f32(5, 4), f32(4, 6)], lambda b, x, y: b(Exp(), b(Permute((1, 0)), b(MatMul(), x, y))))
+    assert shapes_of(fuse(prepare(graph, DEFAULT))) == ["product", "map"]
+    prepared = prepare(graph, DEFAULT)
+    assert all(n.operands[0] in prepared.inputs for n in prepared.nodes if isinstance(n.op, Permute))
+
+
 def test_expensive_values_are_not_computed_again_for_each_row():
     def formula(b, x, y):
         return b(Add(), x, b(BroadcastTo(x.shape), b(Exp(), y)))
@@ -97,8 +106,6 @@ def test_long_chains_are_cut():
 
 
 def test_without_fusion_every_pointwise_node_is_a_kernel():
-    from jitgrad.codegen.options import CompileOptions
-
     assert len(fuse(build([f32(4)], formulas.gelu), CompileOptions(fuse=False)).steps) >= 8
 
 

@@ -67,6 +67,29 @@ def test_an_update_is_written_in_place():
     assert plan.in_place and plan.arena_bytes == 0
 
 
+def test_an_update_by_a_sum_is_written_in_place():
+    """A bias, updated by the sum over the batch."""
+
+    def formula(b, p, g):
+        return update(b, p, b(Sum((0,), False), g))
+
+    for shape in ((30, 7), (7, 30, 5)):
+        plan = plan_of([f32(*shape[1:]), f32(*shape)], formula, {0: 0})
+        assert plan.in_place and not any(isinstance(s, CopyStep) for s in plan.steps)
+    keeping = lambda b, p, g: update(b, p, b(Sum((1,), True), g))  # noqa: E731
+    plan = plan_of([f32(30, 1), f32(30, 7)], keeping, {0: 0})
+    assert plan.in_place and not any(isinstance(s, CopyStep) for s in plan.steps)
+
+
+def test_a_mean_that_is_updated_and_read_for_every_element_is_not_written_in_place():
+    def formula(b, p, x):
+        new = b(Add(), p, b(Sum((0,), False), x))
+        return new, b(Sum((0,), False), b(Mul(), x, spread(b, p, x)))
+
+    plan = plan_of([f32(7), f32(30, 7)], formula, {0: 0})
+    assert any(isinstance(s, CopyStep) for s in plan.steps)
+
+
 def test_an_update_read_elsewhere_afterwards_is_copied_back():
     def formula(b, p, x):
         new = b(Add(), p, x)
