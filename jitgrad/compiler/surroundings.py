@@ -17,7 +17,7 @@ import numpy as np
 
 from jitgrad.ir.dtypes import DType
 
-from ..epoch import Counted
+from ..epoch import Counted, WatchedDict, WatchedList
 from ..tensor import Tensor
 from .fingerprint import Same, fingerprint, is_library, reached
 
@@ -168,6 +168,6 @@ def _is_fixed(value: Any) -> bool:
     """Whether a value can only change by being set anew, or has a counter of its own."""
     if isinstance(value, tuple):
         return all(map(_is_fixed, value))
-    if isinstance(value, (*_PLAIN, np.generic, Counted, types.BuiltinFunctionType)):
+    if isinstance(value, (*_PLAIN, np.generic, Counted, WatchedDict, WatchedList, types.BuiltinFunctionType)):
         return True
     return isinstance(value, types.FunctionType) and not reached(value)

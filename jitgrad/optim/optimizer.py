@@ -104,7 +104,7 @@ class Optimizer(Counted):
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self._start_counting()
-        self.defaults = defaults
+        self.defaults = WatchedDict(self, defaults)
         self.state = State(self)
         self.param_groups: list[Any] = WatchedList(self)
         for name in _HOOKS:
@@ -284,6 +284,7 @@ class Optimizer(Counted):
         self._start_counting()
         for name in _HOOKS:
             own[name] = HookTable(self)
+        own["defaults"] = WatchedDict(self, state["defaults"])
         own["state"] = State(self, {k: WatchedDict(self, v) for k, v in state["state"].items()})
         own["param_groups"] = WatchedList(self, [ParamGroup(self, g) for g in state["param_groups"]])
 
