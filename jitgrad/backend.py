@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +23,26 @@ class CompileCounters:
 counters = CompileCounters()
 
 
+def load() -> Any:
+    """The code generator, with its driver ready; loads Numba, llvmlite and the rest at the first call."""
+    from jitgrad.codegen import compile as codegen
+    from jitgrad.codegen.cpu.driver import load_driver
+
+    load_driver()
+    return codegen
+
+
+def load_if_numba_is() -> None:
+    """Load the code generator now where that is cheap, because Numba is there already."""
+    if "numba" in sys.modules:
+        load()
+
+
 def compile_graph(
     graph: Graph, *, name: str = "graph", aliases: Mapping[int, int] | None = None, observer: Observer | None = None
 ) -> Any:
     """The executable of a graph: called with arrays, gives fresh arrays (see `jitgrad.codegen.compile_graph`)."""
-    from jitgrad.codegen.compile import compile_graph as compile_
-
-    executable = compile_(graph, name=name, aliases=aliases or {})
+    executable = load().compile_graph(graph, name=name, aliases=aliases or {})
     if observer is not None:
         for stage, text in executable.dump().items():
             observer(stage, text)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .key import LEAVES
+
 
 @dataclass(frozen=True)
 class Miss:
@@ -17,8 +19,11 @@ class Miss:
         return "; ".join(self.differences) or "guards on captured state failed"
 
 
-_LEAF_FIELDS = ("shape", "dtype", "requires_grad", "contiguous", "same tensor as argument", "identity")
-_PARTS = ("argument structure", "ambient state (grad mode, default dtype)", "values the function reads")
+_LEAF_FIELDS = ("shape", "dtype", "requires_grad", "contiguous", "identity")
+_PARTS = (
+    "argument structure", "ambient state (grad mode, default dtype)", "values the function reads",
+    "which arguments are the same tensor", "which arguments share memory",
+)  # fmt: skip
 
 
 def describe_miss(old: tuple[Any, ...], new: tuple[Any, ...]) -> Miss:
@@ -27,7 +32,7 @@ def describe_miss(old: tuple[Any, ...], new: tuple[Any, ...]) -> Miss:
     for name, a, b in zip(_PARTS, old, new, strict=False):
         if a != b:
             found.append(f"{name} changed{_reads(a, b)}")
-    for i, (a, b) in enumerate(zip(old[3:], new[3:], strict=False)):
+    for i, (a, b) in enumerate(zip(old[LEAVES:], new[LEAVES:], strict=False)):
         if a == b:
             continue
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == len(_LEAF_FIELDS):

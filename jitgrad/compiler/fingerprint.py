@@ -20,6 +20,7 @@ from ..tensor import Tensor
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 _DEPTH = 4
 _LONG = 64
+_HASHED_BYTES = 65_536  # numbers of larger arrays are data, not settings; as tensors they are read anew at each call
 
 
 class StandsForFunction:
@@ -31,12 +32,14 @@ class StandsForFunction:
 def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
     """A hashable that changes when `x` does; it holds references, so that identities stay valid."""
     kind = type(x)
+    if kind is types.FunctionType and depth > 0:
+        return (Same(x), _function(x, depth - 1))
     if kind in _SCALARS:
         return (kind, x) if kind is not float else (kind, x.hex())
     if isinstance(x, Tensor):
         return Same(x)
     if isinstance(x, np.ndarray):
-        return (Same(x), x.shape, x.dtype, hash(x.tobytes()) if not x.dtype.hasobject else None)
+        return (Same(x), x.shape, x.dtype, hash(x.tobytes()) if x.nbytes <= _HASHED_BYTES else None)
     epoch = getattr(x, "_epoch", None)
     if epoch.__class__ is int:
         return (Same(x), epoch)
@@ -52,8 +55,6 @@ def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
         return (Same(x), fingerprint(x._f, depth))
     if isinstance(x, types.MethodType):
         return (Same(x.__func__), fingerprint(x.__self__, depth), _function(x.__func__, depth - 1))
-    if isinstance(x, types.FunctionType):
-        return (Same(x), _function(x, depth - 1))
     if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
         return Same(x)
     return (Same(x), fingerprint(vars(x), depth - 1))
@@ -98,18 +99,20 @@ _LIBRARIES = frozenset({"jitgrad", "numpy", "builtins", "math", "functools", "it
 
 def reached(f: types.FunctionType) -> list[tuple[str, Any]]:
     """Closure cells and named globals of `f` and of the code objects inside it, with their values."""
-    found: dict[str, Any] = {}
-    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # an empty cell
-            found[name] = None
-    for name in _global_names(f.__code__):
-        if name in f.__globals__:
-            found.setdefault(name, f.__globals__[name])
+    code, namespace = f.__code__, f.__globals__
+    found = [(n, namespace[n]) for n in _global_names(code) if n in namespace]
+    if f.__closure__:
+        found += zip(code.co_freevars, map(_content, f.__closure__), strict=True)
     if f.__defaults__:
-        found["<defaults>"] = f.__defaults__
-    return [(n, v) for n, v in found.items() if not isinstance(v, types.ModuleType)]
+        found.append(("<defaults>", f.__defaults__))
+    return [pair for pair in found if pair[1].__class__ is not types.ModuleType]
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # an empty cell
+        return None
 
 
 @functools.lru_cache(4096)

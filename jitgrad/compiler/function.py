@@ -9,7 +9,6 @@ import threading
 import time
 import types
 import warnings
-import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,11 +19,13 @@ from jitgrad.ir.config import config
 from jitgrad.ir.errors import CompileError
 
 from .. import pytree
+from ..backend import load_if_numba_is
 from ..dump import observer_for
 from ..mode import local
 from ..tensor import Tensor, rebinding
 from .explain import Explanation, Miss, describe_miss
-from .fingerprint import Same, StandsForFunction, fingerprint
+from .fingerprint import StandsForFunction
+from .key import call_key, flatten_call
 from .materialise import run_segment
 from .specialise import Escapes, Specialisation, replay, specialise
 from .tracer import Tracer
@@ -57,7 +58,6 @@ class CompiledFunction(StandsForFunction):
         self._misses: list[Miss] = []
         self._not_kept: Counter[str] = Counter()
         self._calls = 0
-        self._bound: weakref.WeakKeyDictionary[Any, CompiledFunction] = weakref.WeakKeyDictionary()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -67,8 +67,8 @@ class CompiledFunction(StandsForFunction):
         if mode.tracer is not None or not config.compile:
             return self._f(*args, **kwargs)
         self._calls += 1
-        leaves, structure = pytree.flatten((args, kwargs))
-        key = self._key(leaves, structure)
+        leaves, structure = flatten_call(args, kwargs)
+        key = call_key(self._f, leaves, structure)
         for entry in self._entries.get(key, ()):
             if isinstance(entry, _Eager):
                 entry.runs += 1
@@ -76,20 +76,6 @@ class CompiledFunction(StandsForFunction):
             if valid(entry, leaves):
                 return replay(entry, leaves)
         return self._first_call(key, leaves, args, kwargs)
-
-    def _key(self, leaves: Sequence[Any], structure: Any) -> Any:
-        parts: list[Any] = [structure, local.mode.key(), fingerprint(self._f)]
-        for x in leaves:
-            if isinstance(x, Tensor):
-                data = x._data
-                same = None if type(x) is Tensor else Same(x)  # a parameter may be reached through its module as well
-                parts.append(
-                    (data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, _first(leaves, x), same)
-                )
-            else:
-                parts.append(fingerprint(x))
-        parts.append(_overlap(leaves))
-        return tuple(parts)
 
     def _first_call(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
         with _trace_lock:
@@ -146,7 +132,7 @@ class CompiledFunction(StandsForFunction):
         changed = tracer.surroundings.changed()
         if changed is not None:
             return f"the call changed {changed}"
-        if self._key(leaves, pytree.flatten(((), {}))[1])[2] != key[2]:
+        if call_key(self._f, leaves, None)[2] != key[2]:
             return "the call changed Python values it depends on"
         if any(sys.getrefcount(array) <= _OWN_REFERENCES for array in tracer.arrays):
             return "a NumPy array made during the call became a tensor"
@@ -189,24 +175,6 @@ def _remake(f: Any, fullgraph: bool, dump: str | None) -> CompiledFunction:
     return CompiledFunction(f, fullgraph=fullgraph, dump=dump)
 
 
-def _first(leaves: Sequence[Any], x: Any) -> int:
-    """The index at which this very tensor first occurs among the arguments."""
-    return next(i for i, y in enumerate(leaves) if y is x)
-
-
-def _overlap(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
-    """Pairs of different argument tensors that share memory."""
-    views = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and isinstance(x._data.base, np.ndarray)]
-    if not views:
-        return ()
-    return tuple(
-        (i, j)
-        for i in views
-        for j, y in enumerate(leaves)
-        if isinstance(y, Tensor) and y is not leaves[i] and np.may_share_memory(leaves[i]._data, y._data)
-    )
-
-
 def valid(spec: Specialisation, leaves: Sequence[Any]) -> bool:
     """Whether a specialisation's guards hold now."""
     for thing, epoch in spec.touched:
@@ -214,7 +182,7 @@ def valid(spec: Specialisation, leaves: Sequence[Any]) -> bool:
             return False
     if spec.surroundings.changed() is not None:
         return False
-    if spec.written or spec.captured:
+    if spec.captured:
         for x in leaves:
             if isinstance(x, Tensor) and _meets_captured(spec, x):
                 return False
@@ -289,6 +257,7 @@ def compile(f: Any = None, *, fullgraph: bool = False, dump: str | None = None, 
         return functools.partial(compile, fullgraph=fullgraph, dump=dump, dynamic=dynamic)
     if isinstance(f, CompiledFunction):
         return f
+    load_if_numba_is()
     if hasattr(f, "_compile_call"):
         return f._compile_call(lambda g: CompiledFunction(g, fullgraph=fullgraph, dump=dump))
     if not callable(f):

@@ -25,7 +25,7 @@ from jitgrad.ir.types import TensorType
 
 from .. import pytree
 from ..aliasing import alias, storage_of, views
-from ..backend import Observer, compile_graph
+from ..backend import Observer, compile_graph, load
 from ..dispatch import edge
 from ..mode import local
 from ..tape import Storage, TapeNode, residual_mask
@@ -95,6 +95,7 @@ def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None
     aliases = {out: slot for out, slot, contiguous in writes if contiguous}
     if observer is not None:
         observer("traced", graph)
+    load()
     start = time.perf_counter()
     executable = compile_graph(graph, name=name, aliases=aliases, observer=observer)
     return Specialisation(
@@ -229,7 +230,7 @@ def replay(spec: Specialisation, leaves: Sequence[Any]) -> Any:
     for source, recipe in spec.grads:
         leaf = source.tensor(leaves)  # type: ignore[union-attr]
         leaf._grad = None if recipe is None else _make(spec, recipe, leaves, outs, None, made)
-    return pytree.unflatten(spec.structure, results)
+    return results[0] if spec.structure == pytree.LEAF else pytree.unflatten(spec.structure, results)
 
 
 def _make(

@@ -222,7 +222,9 @@ class Tracer:
         content = bare
         if chain:
             base = self.value(root)
-            content = self.emit(WriteView(chain), [base if seen or not root._requires_grad else self.detached(base), bare])[0]
+            content = self.emit(
+                WriteView(chain), [base if seen or not root._requires_grad else self.detached(base), bare]
+            )[0]
         if rebases and not seen:
             assert t._view is not None
             views = t._view.origin_ops
@@ -245,9 +247,7 @@ class Tracer:
             *[
                 v
                 for v in views
-                if v is not root
-                and (v._data.__class__ is Value or id(v) in self.outside)
-                and self.root(v)[0] is root
+                if v is not root and (v._data.__class__ is Value or id(v) in self.outside) and self.root(v)[0] is root
             ],
         ]
 

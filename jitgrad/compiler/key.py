@@ -1,0 +1,71 @@
+"""The key of a call: what decides which specialisation serves it.
+
+    key ::= argument structure, ambient mode, fingerprint of the function, argument types, repeats, overlaps
+
+Building it is most of what a compiled call costs on small tensors, so arguments that are all tensors take a short way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import pytree
+from ..mode import local
+from ..tensor import Tensor
+from .fingerprint import Same, fingerprint
+
+LEAVES = 5  # where the parts of the single arguments start
+
+
+def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Leaves and structure of a call's arguments; a number stands for that many tensors."""
+    if not kwargs:
+        for x in args:
+            if type(x) is not Tensor:
+                break
+        else:
+            return list(args), len(args)
+    return pytree.flatten((args, kwargs))
+
+
+def call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any) -> tuple[Any, ...]:
+    """The key of calling `f` with these argument leaves."""
+    mode = local.mode
+    parts: list[Any] = [structure, (mode.grad, mode.inference, mode.default_dtype), fingerprint(f), (), ()]
+    tensors = views = 0
+    for x in leaves:
+        if isinstance(x, Tensor):
+            data = x._data
+            tensors += 1
+            views += data.base.__class__ is np.ndarray
+            same = None if type(x) is Tensor else Same(x)  # a parameter may be reached through its module as well
+            parts.append((data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, same))
+        else:
+            parts.append(fingerprint(x))
+    if tensors > 1:
+        if len(set(map(id, leaves))) < len(leaves):
+            parts[3] = _repeats(leaves)
+        if views:
+            parts[4] = _overlaps(leaves)
+    return tuple(parts)
+
+
+def _repeats(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """For each leaf that is a tensor, the index at which this very tensor first occurs."""
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(id(x), i) if isinstance(x, Tensor) else i for i, x in enumerate(leaves)])
+
+
+def _overlaps(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+    """Pairs of different argument tensors that share memory."""
+    tensors = [(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+    return tuple(
+        (i, j)
+        for i, x in tensors
+        if isinstance(x._data.base, np.ndarray)
+        for j, y in tensors
+        if y is not x and np.may_share_memory(x._data, y._data)
+    )
