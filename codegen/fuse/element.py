@@ -7,9 +7,9 @@ once loops are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from jitgrad.ir import dtypes, scalar
+from jitgrad.ir import scalar
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Value
@@ -17,7 +17,8 @@ from jitgrad.ir.op import IndexMap, Pointwise
 from jitgrad.ir.scalar import Const, Expr, Number, intern_expr
 from jitgrad.ir.types import TensorType
 
-from ..loops.ir import AccRef, Load, LoopVar, acc_ref, load, loop_var
+from ..loops.ir import Load, load, loop_var
+from ..loops.walk import postorder
 
 Index = tuple[Expr, ...]
 
@@ -143,40 +144,9 @@ def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
     return intern_expr(Expr, expr.dtype, expr.fn, args)  # type: ignore[no-any-return]
 
 
-def substitute(expr: Expr, mapping: Mapping[Expr, Expr], memo: dict[Expr, Expr] | None = None) -> Expr:
-    """`expr` with leaves (or whole sub-expressions) replaced."""
-    memo = {} if memo is None else memo
-    found = memo.get(expr)
-    if found is None:
-        found = mapping.get(expr)
-        if found is None:
-            found = rebuild(expr, tuple(substitute(a, mapping, memo) for a in expr.args))
-        memo[expr] = found
-    return found
-
-
-def walk(expr: Expr, seen: set[Expr] | None = None) -> Iterator[Expr]:
+def walk(expr: Expr) -> list[Expr]:
     """Every distinct sub-expression once, arguments before what uses them."""
-    seen = set() if seen is None else seen
-    if expr in seen:
-        return
-    seen.add(expr)
-    for arg in expr.args:
-        yield from walk(arg, seen)
-    yield expr
+    return postorder((expr,))
 
 
-def rename_accumulators(expr: Expr, indices: Sequence[int]) -> Expr:
-    """`expr` with accumulator `k` replaced by accumulator `indices[k]`."""
-    mapping: dict[Expr, Expr] = {e: acc_ref(indices[e.index], e.dtype) for e in walk(expr) if isinstance(e, AccRef)}
-    return substitute(expr, mapping)
-
-
-def variables(expr: Expr) -> set[LoopVar]:
-    """The loop variables in `expr`."""
-    return {e for e in walk(expr) if isinstance(e, LoopVar)}
-
-
-TRUE = scalar.const(True, dtypes.bool_)
 ZERO = scalar.const(0)
-ONE = scalar.const(1)
