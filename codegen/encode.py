@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import Op
 
@@ -153,6 +154,8 @@ class _Encoder:
         if launch.extent == 0:
             return
         kernel = launch.kernel
+        if len(launch.operands) > driver.MAX_BUFFERS:
+            raise InternalError(f"a kernel of {len(launch.operands)} buffers: {launch.label}")
         params = pack_params(kernel.params, launch.params).tolist()
         head = [
             driver.KERNEL, self.addresses[kernel], len(launch.operands), self.code.pointer(launch.slots),

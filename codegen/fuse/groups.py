@@ -27,6 +27,7 @@ from .roots import Analysis, Root
 from .strided import product_operand
 
 _MAX_READS: Final = 24
+_MAX_ROOTS: Final = 32
 _MAX_WEIGHT: Final = 1200
 _RECENT: Final = 24  # groups looked at for a root that depends on none of them
 
@@ -178,7 +179,7 @@ class _Fuser:
         if self._reaches(others, group.number):
             return None
         reads = {r.number for r in root.reads} | group.reads
-        if len(reads) > _MAX_READS or group.weight + root.weight > _MAX_WEIGHT:
+        if len(group.roots) >= _MAX_ROOTS or len(reads) > _MAX_READS or group.weight + root.weight > _MAX_WEIGHT:
             return None
         if root.reduction is not None:
             same = root.domain == group.domain and group.axes in (None, root.reduction.axes)

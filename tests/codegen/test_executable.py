@@ -165,6 +165,15 @@ def test_layouts(layout, host):
     agree(compile_graph(graph)([x, i]), interpreter.run(graph, [x, i]))
 
 
+def test_hundreds_of_outputs():
+    def formula(b, x):
+        scaled = tuple(b(Mul(), x, full_like(b, x, float(k))) for k in range(300))
+        return (*scaled, *(b(Sum((1,), False), y) for y in scaled))
+
+    graph, (x,) = build([f32(3, 4)], formula), arrays([f32(3, 4)])
+    agree(compile_graph(graph)([x]), interpreter.run(graph, [x]), 1e-4)
+
+
 def test_wrong_inputs_are_refused():
     run = compile_graph(build([f32(3)], lambda b, x: b(Exp(), x)))
     for wrong in ([], [np.zeros(4, np.float32)], [np.zeros(3)]):
