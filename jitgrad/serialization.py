@@ -7,11 +7,10 @@ that text, from another program, loads as a dict of its tensors.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import json
 import math
 import os
-import tempfile
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -80,7 +79,7 @@ class _Writer:
         if isinstance(x, complex):
             return {"complex": [repr(x.real), repr(x.imag)]}
         if isinstance(x, (bytes, bytearray)):
-            return {"bytes": base64.b64encode(bytes(x)).decode("ascii")}
+            return {"bytes": binascii.b2a_base64(bytes(x), newline=False).decode("ascii")}
         where = ".".join(path) or "the object itself"
         raise located(
             ArgumentTypeError(
@@ -147,7 +146,7 @@ class _Reader:
         if kind == "complex":
             return complex(*map(float, content))
         if kind == "bytes":
-            return base64.b64decode(content)
+            return binascii.a2b_base64(content)
         raise located(ArgumentError(f"load: the file holds a {kind!r}, which this version does not know"))
 
     def _tensor(self, x: dict[str, Any]) -> Tensor:
@@ -191,14 +190,13 @@ def save(obj: Any, f: Any) -> None:
         f.write(library.save(writer.arrays, metadata))
         return
     path = os.fspath(f)
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=os.path.basename(path), suffix=".tmp")
-    os.close(handle)
+    temporary = f"{path}.{os.getpid()}.tmp"
     try:
         library.save_file(writer.arrays, temporary, metadata)
         os.replace(temporary, path)  # never half a file under the name
     except BaseException:
-        os.unlink(temporary)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
         raise
 
 

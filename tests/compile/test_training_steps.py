@@ -243,3 +243,71 @@ def test_options_set_inside_the_step():
 
     assert_same(*runs, train(*runs, steps=8, between=between))
     assert runs[1].optimizer.param_groups[0]["lr"] == 0.05
+
+
+def test_gradients_set_to_zero_in_place():
+    class Zeroing(Run):
+        def _step(self, x, y):
+            self.optimizer.zero_grad(set_to_none=False)
+            loss = nn.functional.cross_entropy(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+            return loss
+
+    runs = [Zeroing(c) for c in (False, True)]
+    assert_same(*runs, train(*runs, steps=12))
+    assert specialisations(runs[1]) == 1
+
+
+def test_gradients_that_accumulate_over_calls():
+    class Summing(Run):
+        def _step(self, x, y):
+            loss = nn.functional.cross_entropy(self.model(x), y)
+            loss.backward()
+            return loss
+
+    runs = [Summing(c, optimizer=lambda p: jg.optim.SGD(p, lr=0.02)) for c in (False, True)]
+
+    def between(run, i):
+        if i % 3 == 0:
+            run.optimizer.step()
+            run.optimizer.zero_grad()
+
+    assert_same(*runs, train(*runs, steps=15, between=between))
+    for p, q in zip(*(r.model.parameters() for r in runs), strict=True):
+        np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_only_the_optimizer_compiled():
+    runs = [Run(False, optimizer=lambda p: jg.optim.AdamW(p, lr=0.01)) for _ in range(2)]
+    runs[1].optimizer.step = jg.compile(runs[1].optimizer.step)
+    assert_same(*runs, train(*runs, steps=12))
+    assert len(runs[1].optimizer.step.explain().specialisations) == 1
+
+
+def test_a_closure():
+    class Closing(Run):
+        def _step(self, x, y):
+            def closure():
+                self.optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(self.model(x), y)
+                loss.backward()
+                return loss
+
+            return self.optimizer.step(closure)
+
+    runs = [Closing(c) for c in (False, True)]
+    assert_same(*runs, train(*runs, steps=8))
+
+
+def test_half_precision_parameters():
+    runs = [
+        Run(c, model=lambda: mlp().to(jg.bfloat16), optimizer=lambda p: jg.optim.Adam(p, lr=0.01))
+        for c in (False, True)
+    ]
+    for run in runs:
+        run.x = run.x.to(jg.bfloat16)
+    losses = train(*runs, steps=10)
+    for a, b in losses:  # one rounding of bfloat16 apart is 1 in 256
+        np.testing.assert_allclose(b.item(), a.item(), rtol=0.05)
+    assert all(t.dtype in (jg.bfloat16, jg.float32) for t in runs[1].tensors())
