@@ -19,9 +19,12 @@ from jitgrad.ir.op import Op, View
 from jitgrad.ir.types import TensorType
 
 from .errors import located
+from .large import run_large
 from .mode import local
 from .tape import Storage, TapeNode, residual_mask
 from .tensor import Tensor, tensor_type, wrap
+
+_LARGE = 4096  # elements; below, nothing but NumPy is asked
 
 _FLOATING = "fcV"  # NumPy's kinds of the types that have gradients; V is bfloat16
 
@@ -47,8 +50,8 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     if tracer is None or tracer.ends_before(operands):
         tracer = None
         data = [t._data for t in operands]
-        infer(op, tuple([tensor_type(x.shape, x.dtype) for x in data]))
-        out = run_op(op, data)
+        types = tuple([tensor_type(x.shape, x.dtype) for x in data])
+        out = run_op(op, data, types, infer(op, types))
     else:
         data = [tracer.value(t) for t in operands]
         out = tracer.emit(op, data)
@@ -87,9 +90,18 @@ def host_number(read: Callable[[], float], dtype: dtypes.DType, name: str) -> An
     return read() if tracer is None else tracer.host_scalar(read, dtype, name)
 
 
-def run_op(op: Op, data: Sequence[Any]) -> Sequence[Any]:
-    """`op` on arrays, now."""
-    return apply_reference(op, data)
+def run_op(
+    op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], results: Sequence[TensorType]
+) -> Sequence[Any]:
+    """`op` on arrays, now: by NumPy, or by a generated kernel if there is much to do."""
+    try:
+        if results and (results[0].numel > _LARGE or (operands and operands[0].numel > _LARGE)):
+            out: Sequence[Any] | None = run_large(op, data, operands, results)
+            if out is not None:
+                return out
+        return apply_reference(op, data)
+    except JitgradError as error:
+        raise located(error) from None
 
 
 def edge(t: Tensor) -> Any:

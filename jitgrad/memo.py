@@ -33,5 +33,10 @@ class Memo(Generic[V]):
             self._table.pop(oldest, None)
         return kept
 
+    def put(self, key: Hashable, value: V) -> V:
+        """Keep `value` under `key` instead of what was there."""
+        self._table[key] = value
+        return value
+
     def __len__(self) -> int:
         return len(self._table)

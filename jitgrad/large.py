@@ -1,0 +1,58 @@
+"""Large eager ops on generated kernels: a graph of one node, compiled when the op comes again.
+
+NumPy runs most ops on one core without vector mathematics, and composites in many passes over memory. From some
+thousand elements on, a kernel of our own is faster; from a million on, it is worth compiling at first sight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.ir.builder import Builder
+from jitgrad.ir.config import config
+from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, View
+from jitgrad.ir.types import TensorType
+
+from .backend import compile_graph
+from .memo import Memo
+
+_PRIMITIVE = 1 << 17  # elements read and written, from which a kernel is used
+_COMPOSITE = 1 << 14
+_AT_ONCE = 1 << 20
+_seen: Memo[Any] = Memo(limit=2048)
+
+
+def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], results: Sequence[TensorType]) -> Any:
+    """The results of `op` by a generated kernel, or None where NumPy serves better."""
+    total = sum([t.numel for t in operands]) + sum([t.numel for t in results])
+    if total < _COMPOSITE or not config.compile or not _takes(op, total, operands):
+        return None
+    if not all([x.flags.c_contiguous for x in data]):
+        return None
+    key = (op, operands)
+    run = _seen.get(key)
+    if run is None:
+        if total < _AT_ONCE:
+            _seen.add(key, False)
+            return None
+        run = _seen.add(key, _compile(op, operands))
+    elif run is False:
+        run = _seen.put(key, _compile(op, operands))
+    for i, check in op.value_checks(*operands):
+        check.reference(data[i])
+    return run(data)
+
+
+def _takes(op: Op, total: int, operands: tuple[TensorType, ...]) -> bool:
+    if isinstance(op, View) or not op.can_emit(*operands):
+        return False
+    if isinstance(op, (Pointwise, Reduction, IndexMap)):
+        return total >= _PRIMITIVE
+    return type(op).has_decomposition()
+
+
+def _compile(op: Op, operands: tuple[TensorType, ...]) -> Any:
+    b = Builder()
+    results = b.emit(op, *[b.input(t) for t in operands])
+    return compile_graph(b.build(results), name=op.name)

@@ -1,0 +1,61 @@
+"""Large tensors run on generated kernels eagerly, with the results and errors of small ones."""
+
+import numpy as np
+import pytest
+
+import jitgrad as jg
+import jitgrad.nn.functional as F
+from jitgrad.backend import counters
+
+
+@pytest.mark.parametrize("shape", [(1100, 1000), (300, 500)])
+def test_results_equal_numpys(shape):
+    x = np.random.default_rng(0).standard_normal(shape).astype("f4")
+    t = jg.tensor(x)
+    graphs = counters.graphs
+    for _ in range(3):
+        np.testing.assert_allclose(t.exp().numpy(), np.exp(x), rtol=1e-6)
+        np.testing.assert_allclose((t + t).numpy(), x + x)
+        np.testing.assert_allclose(t.sum(0).numpy(), x.astype("f8").sum(0), rtol=1e-4, atol=1e-3)
+        want = np.exp(x - x.max(1, keepdims=True))
+        np.testing.assert_allclose(F.softmax(t, 1).numpy(), want / want.sum(1, keepdims=True), rtol=1e-5)
+    assert counters.graphs >= graphs + 4
+    before = counters.graphs
+    t.exp()
+    assert counters.graphs == before
+
+
+def test_random_numbers_do_not_depend_on_the_way():
+    jg.manual_seed(1)
+    whole = jg.rand(1 << 20)
+    jg.manual_seed(1)
+    jg.config.compile = False
+    try:
+        by_numpy = jg.rand(1 << 20)
+    finally:
+        jg.config.compile = True
+    assert (whole == by_numpy).all().item()
+
+
+def test_errors_are_those_of_small_tensors():
+    x, zero = jg.ones(1 << 20, dtype=jg.int64), jg.zeros(1 << 20, dtype=jg.int64)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            x // zero
+    logits, target = jg.zeros(1 << 12, 1 << 8), jg.full((1 << 12,), 256)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of range"):
+            F.cross_entropy(logits, target)
+
+
+def test_gradients_flow():
+    x = jg.rand(1 << 20).requires_grad_()
+    x.sigmoid().sum().backward()
+    s = 1 / (1 + np.exp(-x.detach().numpy().astype("f8")))
+    np.testing.assert_allclose(x.grad.numpy(), s * (1 - s), rtol=1e-5, atol=1e-7)
+
+
+def test_strided_operands():
+    x = jg.rand(1000, 1200)
+    for _ in range(2):
+        np.testing.assert_allclose(x.t().exp().numpy(), np.exp(x.numpy().T), rtol=1e-6)
