@@ -8,7 +8,7 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.scalar import Arg, Fn
 
 from .. import mathlib
-from .emit_scalar import emit_closed, intrinsic, type_suffix
+from .emit_scalar import Values, emit_closed, intrinsic, type_suffix
 from .emit_types import I64, POINTER, register_type, splat_constant
 
 
@@ -50,8 +50,8 @@ def _call_library_beyond(
         some = b.icmp_unsigned("!=", bits, splat_constant(bits.type, 0, 1))
     b.cbranch(some, slow, leave)
     b.position_at_end(slow)
-    library = _library_function(b.module, f"{function.name}.library", fn, result.type, lanes)
-    corrected = b.select(beyond, b.call(library, args[:1]), result)
+    library = _library_function(b.module, f"{function.name}.library", fn, result.type, len(args), lanes)
+    corrected = b.select(beyond, b.call(library, args), result)
     b.branch(leave)
     b.position_at_end(leave)
     merged = b.phi(result.type)
@@ -60,29 +60,36 @@ def _call_library_beyond(
     b.ret(merged)
 
 
-def _library_function(module: ir.Module, name: str, fn: Fn, kind: ir.Type, lanes: int) -> ir.Function:
+def _library_function(module: ir.Module, name: str, fn: Fn, kind: ir.Type, arity: int, lanes: int) -> ir.Function:
     """The C library's `fn` on every lane, in a loop; never inlined, as it hardly ever runs."""
-    function = _internal(module, name, kind, 1)
+    function = _internal(module, name, kind, arity)
     function.attributes.add("noinline")
-    element = kind.element if lanes > 1 else kind
-    called = f"llvm.{fn.value}.{type_suffix(element)}"
     b = ir.IRBuilder(function.append_basic_block("entry"))
     if lanes == 1:
-        b.ret(intrinsic(b, called, kind, function.args))
+        b.ret(_library_call(b, fn, function.args))
         return function
-    cells = b.alloca(kind)
-    b.store(function.args[0], cells)
+    cells = [b.alloca(kind) for _ in function.args]
+    for argument, cell in zip(function.args, cells):
+        b.store(argument, cell)
     entry, body, leave = b.block, b.append_basic_block("lane"), b.append_basic_block("leave")
     b.branch(body)
     b.position_at_end(body)
     lane = b.phi(I64)
     lane.add_incoming(I64(0), entry)
-    cell = b.gep(cells, [lane], source_etype=element)
-    cell.type = POINTER
-    b.store(intrinsic(b, called, element, [b.load(cell, typ=element)]), cell)
+    places = [b.gep(cell, [lane], source_etype=kind.element) for cell in cells]
+    for place in places:
+        place.type = POINTER
+    b.store(_library_call(b, fn, [b.load(p, typ=kind.element) for p in places]), places[0])
     following = b.add(lane, I64(1))
     lane.add_incoming(following, body)
     b.cbranch(b.icmp_unsigned("<", following, I64(lanes)), body, leave)
     b.position_at_end(leave)
-    b.ret(b.load(cells, typ=kind))
+    b.ret(b.load(cells[0], typ=kind))
     return function
+
+
+def _library_call(b: ir.IRBuilder, fn: Fn, args: Values) -> ir.Value:
+    """`fn` of one lane; LLVM makes calls of C's functions of these."""
+    if fn is Fn.REM:
+        return b.frem(*args)
+    return intrinsic(b, f"llvm.{fn.value}.{type_suffix(args[0].type)}", args[0].type, args)

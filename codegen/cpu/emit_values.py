@@ -241,7 +241,7 @@ class ValueEmitter:
         if fn is None:
             raise InternalError(f"leaf {expr!r} has no place in a kernel")
         operand = expr.args[1 if fn is scalar.Fn.SELECT else 0].dtype
-        if fn in scalar.MATH:
+        if fn in scalar.MATH or (fn is scalar.Fn.REM and lanes > 1 and operand.is_floating_point):
             return self._math(expr, args, lanes)
         if fn in (scalar.Fn.DIV, scalar.Fn.REM) and lanes > 1 and self._divides_in_float(expr):
             return divide_lanes(self.builder, fn, operand, args, lanes)

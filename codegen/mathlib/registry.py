@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +13,7 @@ from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Expr, Fn
 
 from ..loops import walk
-from . import error_function, exponential, gamma, hyperbolic, logarithm, power, trigonometric
+from . import error_function, exponential, gamma, hyperbolic, logarithm, power, remainder, trigonometric
 
 EXPANSIONS: Final[dict[Fn, Callable[..., Expr]]] = {
     **exponential.EXPANSIONS,
@@ -24,15 +23,19 @@ EXPANSIONS: Final[dict[Fn, Callable[..., Expr]]] = {
     **error_function.EXPANSIONS,
     **power.EXPANSIONS,
     **gamma.EXPANSIONS,
+    **remainder.EXPANSIONS,
 }
-BINARY: Final = frozenset({Fn.ATAN2, Fn.POW})
-LIBRARY_BEYOND: Final = dict.fromkeys((Fn.SIN, Fn.COS, Fn.TAN), trigonometric.LARGEST)
-"""Functions whose expansion holds up to a magnitude; beyond it the C library's function is called."""
+BINARY: Final = frozenset({Fn.ATAN2, Fn.POW, Fn.REM})
+BEYOND: Final[dict[Fn, Callable[..., Expr]]] = {
+    **dict.fromkeys((Fn.SIN, Fn.COS, Fn.TAN), trigonometric.beyond),
+    Fn.REM: remainder.beyond,
+}
+"""Where an expansion does not hold, and the C library's function is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """`value` in terms of `scalar.arg(0)` (and `arg(1)`), free of functions of `scalar.MATH`.
+    """`value` in terms of `scalar.arg(0)` (and `arg(1)`), free of functions of `scalar.MATH` and of float REM.
 
     Where `beyond` holds, `value` is not good and the C library's function must be called. `nodes` lists all
     expressions under both, operands before users.
@@ -45,13 +48,11 @@ class Expansion:
 
 @functools.cache
 def expand(fn: Fn, dtype: DType) -> Expansion:
-    """`fn` of float32 or float64 arguments over the closed core."""
+    """`fn` of float32 or float64 arguments over the closed core. REM, which is in the core, is done without itself."""
     expansion = EXPANSIONS.get(fn)
     if expansion is None:
         raise InternalError(f"no expansion of {fn.value}")
     args = [scalar.arg(i, dtype) for i in range(2 if fn in BINARY else 1)]
-    value, beyond = expansion(*args), None
-    if fn in LIBRARY_BEYOND:
-        size = scalar.absolute(args[0])
-        beyond = (size > LIBRARY_BEYOND[fn][dtype]) & (size < math.inf)
+    value = expansion(*args)
+    beyond = BEYOND[fn](*args) if fn in BEYOND else None
     return Expansion(value, beyond, tuple(walk.postorder([value] if beyond is None else [value, beyond])))

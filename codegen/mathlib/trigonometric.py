@@ -84,6 +84,12 @@ def _reduce(x: Expr) -> tuple[Expr, Pair]:
     return quadrant, Pair(high, (rest.high - high) + low)
 
 
+def beyond(x: Expr) -> Expr:
+    """Where the argument is too large for the reduction."""
+    size = scalar.absolute(x)
+    return (size > LARGEST[x.dtype]) & (size < math.inf)
+
+
 def _sin_cos(r: Pair) -> tuple[Expr, Expr]:
     """sin and cos of a reduced argument."""
     x, y = r

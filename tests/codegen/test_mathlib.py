@@ -84,7 +84,7 @@ def test_every_function_has_an_expansion():
     assert set(DOMAINS) | {Fn.POW, Fn.ATAN2} == scalar.MATH
     for fn in scalar.MATH:
         for dtype in (F32, F64):
-            assert not scalar.MATH & {e.fn for e in mathlib.expand(fn, dtype).nodes}
+            assert not (scalar.MATH | {Fn.REM}) & {e.fn for e in mathlib.expand(fn, dtype).nodes}
 
 
 @pytest.mark.parametrize("fn", DOMAINS, ids=lambda f: f.value)
@@ -190,6 +190,23 @@ def test_powers_of_two_are_exact():
     np.testing.assert_array_equal(run(Fn.LOG2, F32, 2.0**n), n)
     np.testing.assert_array_equal(run(Fn.POW, F32, np.full(len(n), 2.0), n), (2.0**n).astype("f"))
     np.testing.assert_array_equal(run(Fn.POW, F64, np.full(len(n), 2.0), n), 2.0**n)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, dtypes.float16], ids=lambda d: d.short)
+def test_remainders_are_exact(dtype):
+    rng = np.random.default_rng(3)
+    size, spread = 5000, {2: 4, 4: 30, 8: 250}[dtype.itemsize]
+    with np.errstate(all="ignore"):
+        x, y = (rng.standard_normal((2, size)) * 10.0 ** rng.uniform(-spread, spread, (2, size))).astype(dtype.np)
+        y[::2] = (x[::2] / rng.integers(1, 2000, size // 2)).astype(dtype.np)  # close to whole quotients
+        x[::7] = (y[::7] * rng.integers(1, 2**10, len(x[::7]))).astype(dtype.np)
+        values = special_values(F32 if dtype is dtypes.float16 else dtype).astype(dtype.np)
+        x, y = (np.concatenate([a, b.ravel()]) for a, b in zip((x, y), np.meshgrid(values, values)))
+        expected = np.fmod(x, y)
+    result = run(Fn.REM, dtype, x, y)
+    np.testing.assert_array_equal(result, expected)
+    zeros = expected == 0
+    np.testing.assert_array_equal(np.signbit(result[zeros]), np.signbit(expected[zeros]))
 
 
 @pytest.mark.parametrize("half", [dtypes.float16, dtypes.bfloat16], ids=["f16", "bf16"])
