@@ -7,7 +7,7 @@ once loops are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from jitgrad.ir import scalar
 from jitgrad.ir.dtypes import DType
@@ -18,7 +18,6 @@ from jitgrad.ir.scalar import Const, Expr, Number, intern_expr
 from jitgrad.ir.types import TensorType
 
 from ..loops.ir import Load, load, loop_var
-from ..loops.walk import postorder
 
 Index = tuple[Expr, ...]
 
@@ -142,6 +141,30 @@ def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
     if isinstance(expr, Load):
         return load(expr.buffer, expr.dtype, *args)
     return intern_expr(Expr, expr.dtype, expr.fn, args)  # type: ignore[no-any-return]
+
+
+def arguments(expr: Expr) -> tuple[Expr, ...]:
+    """All arguments."""
+    return expr.args
+
+
+def postorder(roots: Iterable[Expr], inner: Callable[[Expr], Iterable[Expr]] = arguments) -> list[Expr]:
+    """Every distinct expression reached from `roots` through `inner`, what is reached before what it is reached from.
+
+    Without recursion: fused chains of ops are deeper than Python's stack.
+    """
+    seen: set[Expr] = set()
+    order: list[Expr] = []
+    stack = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        expr, done = stack.pop()
+        if done:
+            order.append(expr)
+        elif expr not in seen:
+            seen.add(expr)
+            stack.append((expr, True))
+            stack.extend((a, False) for a in reversed(tuple(inner(expr))))
+    return order
 
 
 def walk(expr: Expr) -> list[Expr]:

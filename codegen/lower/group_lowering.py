@@ -13,7 +13,7 @@ from jitgrad.ir.op import Reduction
 from jitgrad.ir.scalar import Expr, Fn
 
 from ..fuse.classify import cost
-from ..fuse.element import Element, Index, element, rebuild
+from ..fuse.element import Element, Index, element, postorder, rebuild
 from ..fuse.groups import Group, Level, outer_index, variables_of
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
@@ -84,23 +84,24 @@ class GroupLowering:
         found = self._resolved.get(root.number)
         if found is None:
             level = Level.FULL if root.reduction is not None else self.group.levels[root.number]
-            found = self._resolve(root.expr, variables_of(self.group, root, level), {})
+            found = self._resolve(root.expr, variables_of(self.group, root, level))
             self._resolved[root.number] = found
         return found
 
-    def _resolve(self, expr: Expr, variables: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:
-        found = memo.get(expr)
-        if found is not None:
-            return found
-        if isinstance(expr, Element) and expr.number in self._roots:
-            inner = self.bindings.get(expr.number) or self.expression(self._roots[expr.number])
-            found = scalar.where(expr.args[-2], inner, expr.args[-1]) if expr.masked else inner
-        else:
-            found = variables.get(expr)
-            if found is None:
-                found = rebuild(expr, tuple(self._resolve(a, variables, memo) for a in expr.args))
-        memo[expr] = found
-        return found
+    def _resolve(self, expr: Expr, variables: Mapping[Expr, Expr]) -> Expr:
+        def inner(e: Expr) -> tuple[Expr, ...]:
+            return e.args[len(e.index) :] if isinstance(e, Element) and e.number in self._roots else e.args
+
+        memo: dict[Expr, Expr] = dict(variables)
+        for e in postorder((expr,), inner):
+            if e in memo:
+                continue
+            if isinstance(e, Element) and e.number in self._roots:
+                own = self.bindings.get(e.number) or self.expression(self._roots[e.number])
+                memo[e] = scalar.where(memo[e.args[-2]], own, memo[e.args[-1]]) if e.masked else own
+            else:
+                memo[e] = rebuild(e, tuple(memo[a] for a in e.args))
+        return memo[expr]
 
     def store_full(self, b: KernelBuilder, roots: Sequence[Root]) -> list[Stmt]:
         """Stores of values over the whole domain. All are computed before any, where one overwrites an operand."""

@@ -12,7 +12,7 @@ from jitgrad.ir.graph import Value
 from jitgrad.ir.scalar import Const, Expr, Number
 from jitgrad.ir.types import Shape
 
-from ..fuse.element import ZERO, Element, Index, RuntimeNumber, rebuild
+from ..fuse.element import ZERO, Element, Index, RuntimeNumber, postorder, rebuild
 from ..loops.ir import Buffer, Kernel, LoopVar, Stmt, Store, load, param, slot
 from .affine import LITERAL_ONE, LITERAL_ZERO, Affine, Coefficient, affine_of
 from .nest import Axis
@@ -137,10 +137,11 @@ class KernelBuilder:
 
     def finish(self, expr: Expr) -> Expr:
         """`expr` with loads for elements, slots and params for run-time numbers."""
-        found = self._memo.get(expr)
-        if found is None:
-            found = self._memo[expr] = self._finish(expr)
-        return found
+        if expr not in self._memo:
+            for e in postorder((expr,), _finished_first):
+                if e not in self._memo:
+                    self._memo[e] = self._finish(e)
+        return self._memo[expr]
 
     def _finish(self, expr: Expr) -> Expr:
         if isinstance(expr, RuntimeNumber):
@@ -154,7 +155,7 @@ class KernelBuilder:
             return self.place.get(expr, expr)
         if isinstance(expr, Element):
             return self._load(expr)
-        return rebuild(expr, tuple(self.finish(a) for a in expr.args))
+        return rebuild(expr, tuple(self._memo[a] for a in expr.args))
 
     def _load(self, expr: Element) -> Expr:
         buffer = self.buffer(self.values[expr.number])
@@ -256,3 +257,8 @@ class KernelBuilder:
         if buffer not in self._written:
             return "in"
         return "inout" if buffer in self._read else "out"
+
+
+def _finished_first(expr: Expr) -> tuple[Expr, ...]:
+    """The arguments that become part of the finished expression as they are; indices become addresses as a whole."""
+    return expr.args[len(expr.index) :] if isinstance(expr, Element) else expr.args

@@ -25,6 +25,7 @@ from jitgrad.ir.ops.creation import full_like
 from jitgrad.ir.ops.indexing import Gather
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.math import Exp
+from jitgrad.ir.ops.rounding import Remainder
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.printer import to_text
 from jitgrad.ir.types import TensorType
@@ -172,6 +173,21 @@ def test_hundreds_of_outputs():
 
     graph, (x,) = build([f32(3, 4)], formula), arrays([f32(3, 4)])
     agree(compile_graph(graph)([x]), interpreter.run(graph, [x]), 1e-4)
+
+
+@pytest.mark.parametrize("op", [Sub, Remainder])
+def test_deep_chains(op):
+    def formula(b, x, y):
+        z = x
+        for _ in range(2000):
+            z = b(op(), z, y)
+        return z
+
+    x, y = np.float32([5.5, -3.0]), np.float32([0.25, 2.0])
+    graph = build([f32(2)] * 2, formula)
+    run = compile_graph(graph, options=CompileOptions(passes=False))
+    agree(run([x, y]), interpreter.run(graph, [x, y]))
+    assert len(run.plan.steps) < 100
 
 
 def test_wrong_inputs_are_refused():
