@@ -209,7 +209,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=0, help="stop after so many steps (0: after all epochs)")
-    parser.add_argument("--out", type=Path, default=Path("train_digits_out"), help="folder for pictures and dumps")
+    parser.add_argument("--out", type=Path, default=Path("out/train_digits"), help="folder for pictures and dumps")
     return parser.parse_args(arguments)
 
 

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
+from nn_layers import array
 
 import jitgrad as jg
 
 torch = pytest.importorskip("torch")
-
-
-def array(shape, seed=0, dtype="f8"):
-    """Normally distributed numbers."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+__all__ = ["array", "check", "copy_weights"]
 
 
 def copy_weights(mine, theirs):

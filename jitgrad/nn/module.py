@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
+from jitgrad.ir.errors import CompileError
 from jitgrad.ir.types import Device
 
 from ..autograd.grad_mode import no_grad
@@ -151,6 +152,12 @@ class Module(ModuleState):
         call.__name__ = call.__qualname__ = type(self).__qualname__
         self.__dict__["_compiled_call"] = make(call)
         return self
+
+    def explain(self) -> Any:
+        """What compiling this module's calls did; see `explain` of compiled functions."""
+        if self._compiled_call is None:
+            raise CompileError(f"{type(self).__name__} is not compiled; jitgrad.compile(module) does that")
+        return self._compiled_call.explain()
 
     # modes ------------------------------------------------------------------------------------------------
 

@@ -99,6 +99,9 @@ def test_it_is_the_same_module():
         np.testing.assert_array_equal(other(jg.ones(2)).numpy(), model(jg.ones(2)).numpy())
     model.compile()
     assert model(jg.ones(2)).tolist() == [6, 6]
+    assert len(model.explain().specialisations) == 1
+    with pytest.raises(RuntimeError, match="not compiled"):
+        Outer().explain()
 
 
 def test_gradients_flow_through_a_compiled_module():

@@ -1,4 +1,4 @@
-"""Whole training steps under `compile`: forward, loss, backward, clipping, optimizer; as the eager ones, step by step."""
+"""Whole training steps under `compile`: forward, loss, backward, clipping, optimizer; the same as eager ones."""
 
 import numpy as np
 import pytest
