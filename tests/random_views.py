@@ -163,6 +163,27 @@ class Machine:
         leaves = [t for n, t in self.tensors().items() if n.startswith("leaf")]
         return failed or [None if t.grad is None else t.grad.numpy() for t in leaves]
 
+    def second_gradients(self):
+        """First gradients, and those of a weighted sum of them; an error's text if there is one."""
+        rng = np.random.default_rng(7)
+        total = 0
+        for t in self.tensors().values():
+            total = total + (t * t * rng.uniform(-1, 1)).sum()
+        leaves = [t for n, t in self.tensors().items() if n.startswith("leaf") and t.requires_grad]
+        if not leaves or not total.requires_grad:
+            return []
+        try:
+            first = self.lib.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+            mixed = 0
+            for g in first:
+                mixed = mixed + (0 if g is None else (g * g * rng.uniform(-1, 1)).sum())
+            second = [None] * len(leaves)
+            if getattr(mixed, "requires_grad", False):
+                second = self.lib.autograd.grad(mixed, leaves, allow_unused=True)
+        except RuntimeError as error:
+            return str(error)
+        return [None if g is None else g.detach().numpy() for g in (*first, *second)]
+
     def run_backward(self, total):
         if not total.requires_grad:
             return None

@@ -50,6 +50,26 @@ def compare(seed):
             np.testing.assert_allclose(g, e, rtol=1e-9, atol=1e-12, err_msg=shown)
 
 
+def compare_second_gradients(seed):
+    torch = pytest.importorskip("torch")
+    program = Program(seed)
+    theirs, ours = Machine(torch), Machine(jg)
+    for statement in program.statements:
+        expected, got = theirs.run(without_inplace_math(statement)), ours.run(statement)
+        if bool(expected) != bool(got):  # PyTorch forgets that a view has got a history, until it is asked for
+            return
+    expected, got = theirs.second_gradients(), ours.second_gradients()
+    shown = "\n".join(program.statements)
+    assert isinstance(expected, str) == isinstance(got, str), f"{shown}\nPyTorch: {expected}\njitgrad: {got}"
+    if isinstance(expected, str):
+        return
+    for e, g in zip(expected, got, strict=True):
+        if e is None or g is None:  # a gradient of zero may be None
+            assert (e is None or not e.any()) and (g is None or not g.any()), f"{shown}\n{e}\n{g}"
+        else:
+            np.testing.assert_allclose(g, e, rtol=1e-9, atol=1e-12, err_msg=shown)
+
+
 def _same_state(expected, got, shown):
     assert expected.keys() == got.keys(), shown
     for name, (*facts, values) in expected.items():
@@ -65,6 +85,14 @@ def test_random_programs(block):
         warnings.simplefilter("ignore")
         for seed in range(block * 15, block * 15 + 15):
             compare(seed)
+
+
+@pytest.mark.torch
+def test_second_gradients_of_random_programs():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(5000, 5040):
+            compare_second_gradients(seed)
 
 
 @pytest.mark.torch
