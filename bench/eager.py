@@ -92,7 +92,8 @@ def main() -> None:
     imports = {m: import_seconds(m) for m in ("numpy", "jitgrad")}
     print(f"import: numpy {imports['numpy']:.3f} s, jitgrad {imports['jitgrad']:.3f} s")
     if args.json:
-        report = {"date": str(date.today()), "machine": platform.processor() or platform.machine(), "us": rows, "import_s": imports}
+        machine = platform.processor() or platform.machine()
+        report = {"date": str(date.today()), "machine": machine, "us": rows, "import_s": imports}
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -134,7 +134,9 @@ def measure(size: int, rounds: int, threads: int) -> dict[str, dict[str, float]]
     times: dict[str, list[float]] = {w: [] for w in ways}
     for _ in range(rounds):
         for way, run in runs.items():
-            times[way].append(1e3 * timed(run))
+            time.sleep(0.02)  # the threads of the one before may still be spinning
+            run()
+            times[way] += [1e3 * timed(run) for _ in range(3)]
     return {
         way: {"best_ms": min(t), "median_ms": statistics.median(t), "first_call_ms": first_call(way, size, threads)}
         for way, t in times.items()

@@ -25,11 +25,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class NativeSegment:
-    """Consecutive native steps, as the driver's code. `address` is that of `code`, which must stay alive."""
+    """Consecutive native steps, as the driver's code. `address` is that of `code`, which must stay alive.
+
+    `is_shared` tells whether some step is worth sharing out among threads.
+    """
 
     code: Array
     address: int
     steps: int
+    is_shared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class _Code:
     data: list[int] = field(default_factory=list)
     relocations: list[int] = field(default_factory=list)  # cells that hold positions within `data`
     steps: int = 0
+    is_shared: bool = False
 
     def pointer(self, values: Sequence[int]) -> int:
         """The position of `values` in the data; the cell that holds it must be relocated."""
@@ -94,7 +99,7 @@ class _Code:
         for k in self.relocations:
             cells[k] += start
         code = np.array(cells, np.int64)
-        return NativeSegment(code, code.ctypes.data, self.steps)
+        return NativeSegment(code, code.ctypes.data, self.steps, self.is_shared)
 
 
 def encode(plan: Plan, addresses: Mapping[Kernel, int]) -> list[Segment]:
@@ -157,9 +162,11 @@ class _Encoder:
         if len(launch.operands) > driver.MAX_BUFFERS:
             raise InternalError(f"a kernel of {len(launch.operands)} buffers: {launch.label}")
         params = pack_params(kernel.params, launch.params).tolist()
+        portion = grain(launch)
+        self.code.is_shared |= portion > 0
         head = [
             driver.KERNEL, self.addresses[kernel], len(launch.operands), self.code.pointer(launch.slots),
-            self.code.pointer(params), launch.extent, grain(launch),
+            self.code.pointer(params), launch.extent, portion,
         ]  # fmt: skip
         self.append([*head, *(x for o in launch.operands for x in self.pair(o))], (3, 4))
 
@@ -169,9 +176,11 @@ class _Encoder:
         if not node.result.type.numel:
             return
         slots = [blas.gemm_address(p.dtype), *p.cells()]
+        portion = tile_grain(p)
+        self.code.is_shared |= portion > 0
         head = [
             driver.KERNEL, driver.gemm_kernel(), 3, self.code.pointer(slots), self.code.pointer(p.block()),
-            len(p.tiles), tile_grain(p),
+            len(p.tiles), portion,
         ]  # fmt: skip
         switch = blas.thread_switch()
         if switch is not None:

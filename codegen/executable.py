@@ -24,7 +24,7 @@ from jitgrad.ir.interpreter import apply_reference
 from .buffers import pool as buffers
 from .cpu import driver
 from .cpu.threads import pool as threads
-from .encode import HostOperand, HostSegment, Segment
+from .encode import HostOperand, HostSegment, NativeSegment, Segment
 from .plan import Plan
 from .program_text import DumpText
 
@@ -53,9 +53,8 @@ class Executable:
     """A plan with its machine code. Made by `compile_graph`."""
 
     __slots__ = (
-        "_arena_bytes", "_constants", "_first_output", "_has_host", "_inputs", "_outputs", "_run", "_segments",
-        "_text", "_writable",
-        "aliases", "kernels", "name", "plan", "stats",
+        "_arena_bytes", "_constants", "_first_output", "_has_host", "_inputs", "_is_shared", "_outputs", "_run",
+        "_segments", "_text", "_writable", "aliases", "kernels", "name", "plan", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +68,7 @@ class Executable:
         self.aliases: Mapping[int, int] = plan.aliases
         self._segments = tuple(segments)
         self._has_host = any(isinstance(s, HostSegment) for s in segments)
+        self._is_shared = any(isinstance(s, NativeSegment) and s.is_shared for s in segments)
         self._text = text
         self._inputs = tuple((v.type.shape, v.type.dtype.np) for v in graph.inputs)
         self._first_output = len(graph.inputs)
@@ -117,9 +117,11 @@ class Executable:
         """Run all segments."""
         if self._has_host and not all(map(_is_plain, arrays)):
             return self._enter_with_copies(arrays, arena, address)
-        count, entry, lock = threads.num_threads, threads.parallel_for, threads.lock
-        if lock is not None and not lock.acquire(blocking=False):
-            entry, lock = 0, None
+        count, entry, lock = 1, 0, None
+        if self._is_shared:
+            count, entry, lock = threads.num_threads, threads.parallel_for, threads.lock
+            if lock is not None and not lock.acquire(blocking=False):
+                entry, lock = 0, None
         try:
             for segment in self._segments:
                 if isinstance(segment, HostSegment):

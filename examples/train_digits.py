@@ -25,7 +25,7 @@ from jitgrad import nn
 from jitgrad.utils.data import DataLoader, TensorDataset, random_split
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import pyplot as plt
 
 MODELS = ("mlp", "cnn")
 

@@ -199,9 +199,7 @@ class Arg(Expr):
     __repr__ = __str__
 
 
-def intern_expr(
-    cls: type[Any], dtype: DType, fn: Fn | None = None, args: tuple[Expr, ...] = (), **fields: Any
-) -> Any:
+def intern_expr(cls: type[Any], dtype: DType, fn: Fn | None = None, args: tuple[Expr, ...] = (), **fields: Any) -> Any:
     """The one expression of class `cls` with this content (leaf fields must be hashable)."""
     key = (cls, dtype, fn, args, *((k, type(v), _exact(v)) for k, v in fields.items()))
     found = _TABLE.get(key)

@@ -55,7 +55,7 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     else:
         data = [tracer.value(t) for t in operands]
         out = tracer.emit(op, data)
-        if not mode.grad and any([t._requires_grad for t in operands]):
+        if not mode.grad and any(t._requires_grad for t in operands):
             out = [tracer.detached(x) for x in out]
     results = tuple([wrap(x) for x in out])
     if tracer is not None:

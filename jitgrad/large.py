@@ -28,7 +28,7 @@ def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], res
     total = sum([t.numel for t in operands]) + sum([t.numel for t in results])
     if total < _COMPOSITE or not config.compile or not _takes(op, total, operands):
         return None
-    if not all([x.flags.c_contiguous for x in data]):
+    if not all(x.flags.c_contiguous for x in data):
         return None
     key = (op, operands)
     run = _seen.get(key)

@@ -46,9 +46,7 @@ class ViewInfo:
 
     __slots__ = ("base", "ops", "origin", "origin_ops")
 
-    def __init__(
-        self, base: Tensor, ops: tuple[Any, ...], origin: Tensor | None, origin_ops: tuple[Any, ...]
-    ) -> None:
+    def __init__(self, base: Tensor, ops: tuple[Any, ...], origin: Tensor | None, origin_ops: tuple[Any, ...]) -> None:
         self.base = base
         self.ops = ops
         self.origin = origin
@@ -121,7 +119,7 @@ class Tensor:
             )
         if not requires_grad and self._node is not None:
             raise AutogradError(
-                "you can only change requires_grad flags of leaf variables; use detach() to get a tensor without history"
+                "you can only change requires_grad flags of leaf variables; use detach() to get one without history"
             )
         if requires_grad != self._requires_grad:
             self._requires_grad = requires_grad

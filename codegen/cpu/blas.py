@@ -1,10 +1,10 @@
 """Matrix products: addresses of BLAS functions, and the calls that the driver makes.
 
-The functions are those of an OpenBLAS of our own, from the wheel `scipy-openblas32`, which is told once to use no threads:
-large products are cut into tiles that depend on the shape alone and shared out among our own threads, because two
-pools would fight over the cores. NumPy and SciPy carry other copies, whose settings stay as they are. Where the wheel
-is missing, it is the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times longer) and
-switched to one thread during a product only, or else whatever library SciPy was built with (`scipy.linalg.cython_blas`).
+The functions are those of an OpenBLAS of our own, from the wheel `scipy-openblas32`, which is told once to use no
+threads: large products are cut into tiles that depend on the shape alone and shared out among our own threads, because
+two pools would fight over the cores. NumPy and SciPy carry other copies, whose settings stay as they are. Where the
+wheel is missing, it is the OpenBLAS in SciPy's wheel, found without importing SciPy (which takes ten times longer) and
+switched to one thread during a product only, or else whatever SciPy was built with (`scipy.linalg.cython_blas`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .shape import Reshape
 
 __all__ = ["BroadcastTo", "Sum", "accumulator_dtype", "expand_reduced"]
 
-_add_reduce: Any = np.add.reduce  # what numpy.sum calls; its stubs know no tuple of axes with a variable keepdims
+add_reduce: Any = np.add.reduce  # what numpy.sum calls; its stubs know no tuple of axes with a variable keepdims
 
 
 def accumulator_dtype(dtype: DType) -> DType:
@@ -103,7 +103,7 @@ class Sum(Reduction):
         (x,) = operands
         wide = accumulator_dtype(dtypes.FROM_NUMPY[x.dtype]).np
         with np.errstate(all="ignore"):
-            total = _add_reduce(x, axis=self.axes, keepdims=self.keepdim, dtype=wide)
+            total = add_reduce(x, axis=self.axes, keepdims=self.keepdim, dtype=wide)
         return np.asarray(total, dtype=x.dtype)
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:

@@ -6,14 +6,11 @@ op names in `value_checks` in front of it; they run on the host, in program orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..errors import DimError, DivisionByZeroError
 from ..op import Array, Op, op
 from ..types import TensorType
-
 
 __all__ = ["CheckDivisor", "CheckRange"]
 

@@ -15,7 +15,7 @@ from ..graph import Value
 from ..op import Array, Cotangents, Op, Reduction, Values, op
 from ..types import Shape, TensorType
 from .arithmetic import Div, Mul, Sub
-from .broadcast import Sum, accumulator_dtype, expand_reduced
+from .broadcast import Sum, accumulator_dtype, add_reduce, expand_reduced
 from .creation import full_like
 from .select import Convert
 
@@ -66,7 +66,7 @@ class Mean(_Statistic):
         (x,) = operands
         wide = accumulator_dtype(dtypes.FROM_NUMPY[x.dtype]).np
         with np.errstate(all="ignore"):
-            total = np.add.reduce(x, axis=self.axes, keepdims=self.keepdim, dtype=wide)
+            total = add_reduce(x, axis=self.axes, keepdims=self.keepdim, dtype=wide)
             return np.asarray(np.true_divide(total, wide.type(self.count(x.shape))), dtype=x.dtype)
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:

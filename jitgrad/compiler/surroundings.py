@@ -33,7 +33,7 @@ class Surroundings:
     """Values that a trace depends on, each with a name and what it was."""
 
     def __init__(self) -> None:
-        self._seen: set[int] = set()
+        self._seen: set[Any] = set()
         self._kept: list[Any] = []
         self._probes: list[tuple[str, Read, Hashable]] = []
 
@@ -51,7 +51,7 @@ class Surroundings:
 
     def watch(self, owner: Any, name: str, read: Read) -> None:
         """Depend on one value, which `read` gives."""
-        key = hash((id(owner), name))
+        key = (id(owner), name)
         if key not in self._seen:
             self._seen.add(key)
             self._kept.append(owner)

@@ -268,10 +268,10 @@ class Tracer:
         if not self._written:
             return False
         for t in operands:
-            if t._data.__class__ is not Value and id(t) not in self.outside and self.root(t)[0] is t:
-                if any(np.may_share_memory(t._data, w._data) for w in self._written.values()):
-                    self.materialise("a tensor shares memory with one that was written in place")
-                    return True
+            fresh = t._data.__class__ is not Value and id(t) not in self.outside and self.root(t)[0] is t
+            if fresh and any(np.may_share_memory(t._data, w._data) for w in self._written.values()):
+                self.materialise("a tensor shares memory with one that was written in place")
+                return True
         return False
 
     def ends_before_write(self, t: Tensor) -> bool:

@@ -13,11 +13,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def _module_names():
     return sorted(
-        {
-            name
-            for package in PACKAGES
-            for name in [package, *_children(importlib.import_module(package), package)]
-        }
+        {name for package in PACKAGES for name in [package, *_children(importlib.import_module(package), package)]}
     )
 
 
@@ -46,9 +42,7 @@ def test_public_names_are_documented(library, report):
                 violations.append(source.at(node, f"{node.name} has no docstring"))
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 violations += [
-                    source.at(
-                        method, f"{node.name}.{method.name} has no docstring, nor has what it overrides"
-                    )
+                    source.at(method, f"{node.name}.{method.name} has no docstring, nor has what it overrides")
                     for method in node.body
                     if _is_method(method) and not _is_documented(node.name, method.name, documented)
                 ]
