@@ -5,12 +5,15 @@
         phase 1: fold reductions that read results of phase 0, ...
         last: store the rest
 
+Short rows are done side by side instead, one in each lane of a vector, each from end to end.
+
 A row is read again in each phase, from cache. Inexact folds go in blocks of bounded length, so that the error of a
 float32 sum does not grow with the length of the row.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,6 +28,7 @@ from .loops import SERIAL, VECTOR, Header, counted, nest, parallel, stretch
 from .nest import Axis
 
 BLOCK: Final = 4096
+SHORT: Final = 12  # rows up to this length are done several at a time, one in each lane
 
 
 @dataclass(slots=True)
@@ -57,25 +61,28 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
     kept = lowering.loops(group.kept, everything)
     reduced = lowering.loops(group.axes or (), everything)
     b.use_axes([*kept, *reduced])
-    headers, extent = parallel(b, kept, max(1, len(reduced)))
+    short = bool(kept) and math.prod(a.extent for a in reduced) <= SHORT
+    headers, extent = parallel(b, kept, 0 if short else max(1, len(reduced)))
     phases = Phases(lowering)
     body: list[Stmt] = list(_outer(lowering, b, phases, 0))
     for p in range(phases.count):
-        body += _phase(lowering, b, phases, p, reduced)
+        body += _phase(lowering, b, phases, p, reduced, short)
         body += _outer(lowering, b, phases, p + 1)
     return [b.launch(nest(headers, body), extent, lowering.operations, lowering.label())]
 
 
-def _phase(lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis]) -> list[Stmt]:
+def _phase(
+    lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis], short: bool
+) -> list[Stmt]:
     """The loops of one phase, and its reductions' results."""
     roots = [r for r in lowering.reductions if phases.phase(r) == p]
     folds = [new_fold(lowering, r) for r in roots]
     inner = [r for r in lowering.full_stores if phases.phase(r) == p]
     stmts: list[Stmt] = [s for f in folds for s in f.inits()]
-    if reduced and any(not f.is_exact for f in folds):
+    if not short and reduced and any(not f.is_exact for f in folds):
         stmts += _blocked(lowering, b, reduced, roots, folds, inner)
     else:
-        headers = counted(b, reduced, "j", VECTOR)
+        headers = counted(b, reduced, "j", SERIAL if short else VECTOR)
         stmts += nest(headers, _stream(lowering, b, reduced, roots, folds, inner))
     for root, fold in zip(roots, folds):
         stmts.append(Init(lowering.bindings[root.number].index, fold.result))

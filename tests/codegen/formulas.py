@@ -127,6 +127,8 @@ N, C = 37, 23
 CASES: dict[str, tuple[Sequence[TensorType], Formula]] = {
     "gelu": ([f32(N, C)] * 2, lambda b, x, y: gelu(b, b(Add(), x, y))),
     "softmax rows": ([f32(N, C)], softmax),
+    "softmax short rows": ([f32(N, 5)], softmax),
+    "layer norm short rows": ([f32(4, N, 3)], layer_norm),
     "softmax columns": ([f32(N, C)], lambda b, x: softmax(b, x, (0,))),
     "softmax middle": ([f32(5, N, C)], lambda b, x: softmax(b, x, (1,))),
     "softmax all": ([f32(N, C)], lambda b, x: softmax(b, x, (0, 1))),
