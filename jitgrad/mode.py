@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 class Mode:
     """What changes the meaning of ops in this thread."""
 
-    __slots__ = ("anomaly", "default_dtype", "grad", "inference", "tracer")
+    __slots__ = ("anomaly", "check_nan", "default_dtype", "grad", "inference", "tracer")
 
     def __init__(self) -> None:
         self.grad: bool = True
         self.inference: bool = False
         self.anomaly: bool = False
+        self.check_nan: bool = True
         self.tracer: Tracer | None = None
         self.default_dtype: DType = dtypes.float32
 

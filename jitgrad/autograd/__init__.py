@@ -2,6 +2,7 @@
 
 from . import functional as functional
 from . import hooks as hooks
+from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from .api import backward, grad
 from .function import Function
 from .grad_mode import (
@@ -18,12 +19,15 @@ __all__ = [
     "Function",
     "backward",
     "backward_stats",
+    "detect_anomaly",
     "enable_grad",
     "functional",
     "grad",
     "inference_mode",
+    "is_anomaly_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

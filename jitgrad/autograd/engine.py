@@ -23,6 +23,7 @@ from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
 from . import whole
+from .anomaly import check_node
 from .plan import Plan, Structure, build_plan
 
 _step_plans: Memo[Plan] = Memo(limit=4096)
@@ -153,6 +154,7 @@ def _step_by_step(
     for e, g in zip(roots, cotangents, strict=True):
         _accumulate(flow, e, g, create)
     wanted = None if targets is None else set(targets)
+    checks = local.mode.anomaly and local.mode.check_nan
     for node in reversed(nodes):
         count = len(known[node, None])
         out = [flow.get(node if k == 0 else (node, k)) for k in range(count)]
@@ -163,7 +165,10 @@ def _step_by_step(
                     flow[node if k == 0 else (node, k)] = g
         if all(g is None for g in out):
             continue
-        for e, g in zip(node.edges, node_gradients(node, out, known, create), strict=True):
+        grads = node_gradients(node, out, known, create)
+        if checks:
+            check_node(node, grads)
+        for e, g in zip(node.edges, grads, strict=True):
             if e is not None and g is not None:
                 _accumulate(flow, e, g, create)
     return {e: g for e, g in flow.items() if (isinstance(e, Tensor) if wanted is None else e in wanted)}

@@ -248,3 +248,14 @@ def test_functional_transforms():
     out, tangent = F.jvp(lambda x: x * x, x, jg.tensor([1.0, 1.0]))
     assert (out.tolist(), tangent.tolist()) == ([1.0, 4.0], [2.0, 4.0])
     assert F.grad(F.grad(lambda x: x**4))(jg.tensor(2.0)).item() == 48.0
+
+
+def test_anomaly_mode_names_the_line_that_made_a_nan():
+    x = jg.tensor([-1.0, 4.0], requires_grad=True)
+    with jg.autograd.detect_anomaly(), pytest.raises(RuntimeError, match=r"SqrtBackward0.*\n.*test_backward\.py:\d+"):
+        (jg.sqrt(x) * 2).sum().backward()
+    assert not jg.autograd.is_anomaly_enabled()
+    jg.autograd.set_detect_anomaly(True)
+    assert jg.autograd.is_anomaly_enabled()
+    jg.autograd.set_detect_anomaly(False)
+    jg.sqrt(x).sum().backward()
