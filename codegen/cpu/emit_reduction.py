@@ -53,6 +53,8 @@ class VectorPlan:
 def vector_plan(loop: Loop, kernel: Kernel, deps: Dependencies, options: EmitOptions) -> VectorPlan | None:
     """How to vectorise `loop`, or `None` where it must run one element at a time."""
     bits = analysis.vector_element_bits(loop, [b.dtype for b in kernel.buffers])
+    if _is_scattered(loop):  # each lane's bytes are moved one by one: more lanes are more code and no faster
+        bits = max(bits, 32)
     lanes = options.vector_bits // bits
     folds = _folds(loop, deps, options)
     if folds is None or lanes < 2 or not _fits_lanes(loop):
@@ -68,6 +70,14 @@ def _size(loop: Loop) -> int:
     """About how many instructions the loop is."""
     nodes = [e for s in walk.statements(loop.body) for e in walk.postorder(walk.expressions(s))]
     return len(nodes) + _MATH_SIZE * sum(e.fn in scalar.MATH for e in nodes)
+
+
+def _is_scattered(loop: Loop) -> bool:
+    """Whether some access is neither consecutive nor the same for all lanes."""
+    indices = [s.index for s in walk.statements(loop.body) if isinstance(s, Store)]
+    for stmt in walk.statements(loop.body):
+        indices += [x.args[0] for x in walk.loads(walk.expressions(stmt))]
+    return any(analysis.stride(index, loop.var) not in (0, 1) for index in indices)
 
 
 def _fits_lanes(loop: Loop) -> bool:
