@@ -88,9 +88,9 @@ def float32_errors(fn: Fn, result: Any, inputs: tuple[Any, ...]) -> Any:
     """The distance from float64's value in ulp; 0 where either is not finite."""
     with np.errstate(all="ignore"):
         exact = IN_FLOAT64[fn](*(x.astype(np.float64) for x in inputs))
-        place = np.exp2(np.maximum(np.floor(np.log2(np.abs(exact))), -126) - 23)
-        error = np.abs(result.astype(np.float64) - exact) / np.where(exact == 0, 2.0**-149, place)
-    return np.where(np.isfinite(result) & np.isfinite(exact), error, 0.0)
+        exponent = np.maximum(np.frexp(exact)[1], -125)
+        errors = np.ldexp(np.abs(result - exact), 24 - exponent)
+    return np.where(np.isfinite(result) & np.isfinite(exact), errors, 0.0)
 
 
 def float64_errors(fn: Fn, result: Any, inputs: tuple[Any, ...]) -> Any:
