@@ -97,15 +97,18 @@ def _seen_through(op: View, t: Tensor, operand: np.ndarray[Any, Any]) -> np.ndar
 
 
 def alias(t: Tensor) -> Tensor:
-    """A tensor sharing the memory of `t` but not its history (`detach`)."""
+    """A tensor sharing the memory of `t` but not its history (`detach`).
+
+    Eagerly it does not know `t`, which would keep the whole history alive; a trace needs to know, and is short.
+    """
     tracer = local.mode.tracer
-    if tracer is not None and tracer.ends_before((t,)):
-        tracer = None
-    if tracer is None:
-        out = wrap(t._data)
-    else:
-        out = wrap(tracer.detached(tracer.value(t)) if t._requires_grad else tracer.value(t))
-        tracer.note((out,))
+    if tracer is None or tracer.ends_before((t,)):
+        out = wrap(t._data.view())  # an array of its own, whose base says that it shares memory
+        out._storage = storage_of(t)
+        return out
+    value = tracer.value(t)
+    out = wrap(tracer.detached(value) if t._requires_grad else value)
+    tracer.note((out,))
     _share(out, t, (), False)
     return out
 

@@ -92,9 +92,10 @@ def data_ptr(self: Tensor) -> int:
 @public(function=False)
 def storage_offset(self: Tensor) -> int:
     """Elements between the start of the memory that views share and the first element of this one."""
-    base = self if self._view is None else self._view.base
-    start = to_array(base).__array_interface__["data"][0]
-    return (data_ptr(self) - int(start)) // self.dtype.itemsize
+    owner: Any = to_array(self)
+    while owner.base is not None and hasattr(owner.base, "__array_interface__"):
+        owner = owner.base
+    return (data_ptr(self) - int(owner.__array_interface__["data"][0])) // self.dtype.itemsize
 
 
 @public()

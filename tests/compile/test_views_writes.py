@@ -182,3 +182,18 @@ def test_custom_functions_keep_their_gradients():
             x = jg.tensor([1.0], requires_grad=True)
             compiled(x).backward()
             assert x.grad.tolist() == [2.0]
+
+
+def test_arguments_that_share_memory_are_told_from_others():
+    @jg.compile
+    def f(a, b):
+        a.add_(1)
+        return a + b
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert f(jg.zeros(2), jg.zeros(2)).tolist() == [1.0, 1.0]
+        x = jg.zeros(2)
+        assert f(x, x.detach()).tolist() == [2.0, 2.0]
+        assert f(x[:], x).tolist() == [4.0, 4.0]
+        assert f(jg.zeros(2), jg.zeros(2)).tolist() == [1.0, 1.0]

@@ -5,6 +5,7 @@ Compared are values, `requires_grad`, `is_leaf` and version counters, and at the
 
 import re
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -150,6 +151,16 @@ def test_broadcast_residuals_are_found_too():
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
+
+
+def test_detached_tensors_let_go_of_their_history():
+    w = jg.ones(3, requires_grad=True)
+    h, seen = jg.zeros(3), []
+    for _ in range(3):
+        h = (h * w + 1).tanh()
+        seen.append((weakref.ref(h), weakref.ref(h.grad_fn)))
+        h = h.detach()
+    assert all(tensor() is None and node() is None for tensor, node in seen)
 
 
 def test_data_shares_memory_and_can_be_replaced():
