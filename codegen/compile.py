@@ -74,7 +74,7 @@ def _compile(
 ) -> Executable:
     stats = Stats()
     with _timed(stats, "prepare"):
-        prepared = prepare(graph, options)
+        prepared = prepare(graph, options, observer)
     observer("prepared", prepared)
     with _timed(stats, "fuse"):
         program = fuse(prepared, options)

@@ -11,7 +11,8 @@ from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.ops.linalg import MatMul, transposed
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute
-from jitgrad.ir.passes import Decompose, EliminateDeadCode, simplification
+from jitgrad.ir.passes import Decompose, EliminateDeadCode, Pipeline, simplification
+from jitgrad.ir.passes.pipeline import Observer, ignore
 from jitgrad.ir.rewrite import Rules, rewrite
 
 from .options import CompileOptions
@@ -52,13 +53,14 @@ def _swaps_last_axes(node: Node) -> bool:
     return n >= 2 and node.op.perm == (*range(n - 2), n - 1, n - 2)
 
 
-def prepare(graph: Graph, options: CompileOptions) -> Graph:
-    """An equivalent graph of primitives."""
+def prepare(graph: Graph, options: CompileOptions, observer: Observer = ignore) -> Graph:
+    """An equivalent graph of primitives. `observer(name, graph)` sees the graph after each pass."""
+    simplify = simplification(observer)
     if options.passes:
-        graph = simplification().run(graph)
-    graph = rewrite(Decompose().run(graph), _RULES)
+        graph = simplify.run(graph)
+    graph = rewrite(Pipeline((Decompose(),), observer).run(graph), _RULES)
     if options.passes:
-        graph = simplification().run(graph)
+        graph = simplify.run(graph)
     if any(_swaps_last_axes(node) for node in graph.nodes):
         graph = _transposed_products(graph)
     return EliminateDeadCode().run(graph)

@@ -38,14 +38,28 @@ def load_if_numba_is() -> None:
         load()
 
 
+def _graphs_for(observer: Observer) -> Observer:
+    """`observer` for the stages that are graphs."""
+
+    def see(stage: str, what: Any) -> None:
+        if isinstance(what, Graph):
+            observer(stage, what)
+
+    return see
+
+
 def compile_graph(
     graph: Graph, *, name: str = "graph", aliases: Mapping[int, int] | None = None, observer: Observer | None = None
 ) -> Any:
     """The executable of a graph: called with arrays, gives fresh arrays (see `jitgrad.codegen.compile_graph`)."""
-    executable = load().compile_graph(graph, name=name, aliases=aliases or {})
-    if observer is not None:
+    compile_ = load().compile_graph
+    if observer is None:
+        executable = compile_(graph, name=name, aliases=aliases or {})
+    else:
+        executable = compile_(graph, name=name, aliases=aliases or {}, observer=_graphs_for(observer))
         for stage, text in executable.dump().items():
-            observer(stage, text)
+            if stage != "graph":  # seen already, as "prepared"
+                observer(stage, text)
     counters.graphs += 1
     counters.kernels += executable.stats.compiled
     return executable

@@ -3,8 +3,8 @@
     folder/
       000-train_step/
         00-traced.txt          the graph as captured
-        01-graph.txt           the graph of primitives that was fused
-        02-....txt             the fused groups, the loop-level kernels, the plan, LLVM, assembly
+        01-simplify.txt ...    the graph after each pass that changed it; the last is what was fused
+        ..-groups.txt, ..-kernels.txt, ..-plan.txt, ..-llvm.ll, ..-assembly.s
         graph.svg, graph.dot   a picture of the captured graph (laid out by Graphviz where that is installed)
 
 A file appears whole or not at all: it is written under another name and renamed.
@@ -22,6 +22,9 @@ from jitgrad.ir.picture import to_dot, to_svg
 from jitgrad.ir.printer import to_text
 
 
+_SUFFIXES = {"llvm": ".ll", "assembly": ".s"}
+
+
 class DumpWriter:
     """An observer of one compilation. Calling it with a stage's name and its graph or text writes a file."""
 
@@ -29,6 +32,7 @@ class DumpWriter:
         self.folder = folder
         self.name = name
         self._count = 0
+        self._last_graph = ""
 
     @classmethod
     def for_compilation(cls, folder: str | os.PathLike[str], name: str) -> DumpWriter:
@@ -46,11 +50,15 @@ class DumpWriter:
             return cls(sub, name)
 
     def __call__(self, stage: str, content: Any) -> None:
-        text = to_text(content, self.name) if isinstance(content, Graph) else str(content)
-        suffix = "" if Path(stage).suffix in (".ll", ".s", ".txt") else ".txt"
-        self._write(f"{self._count:02d}-{_file_name(stage)}{suffix}", text)
-        if self._count == 0 and isinstance(content, Graph):
-            self._draw(content)
+        text = str(content)
+        if isinstance(content, Graph):
+            text = to_text(content, self.name)
+            if text == self._last_graph:
+                return  # a pass that changed nothing
+            self._last_graph = text
+            if self._count == 0:
+                self._draw(content)
+        self._write(f"{self._count:02d}-{_file_name(stage)}{_SUFFIXES.get(stage, '.txt')}", text)
         self._count += 1
 
     def _draw(self, graph: Graph) -> None:
