@@ -69,6 +69,15 @@ from .functions import (
     types,
 )
 from .functions.registry import FUNCTIONS
+from .layouts import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from .random import Generator, default_generator
 from .tensor import Size, Tensor
 
@@ -84,9 +93,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Generator",
     "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool", "cdouble", "cfloat",
-    "compile", "complex64", "complex128", "config", "conversions", "creation", "device", "double", "dtype",
+    "channels_last", "channels_last_3d", "compile", "complex64", "complex128", "config", "contiguous_format", "conversions", "creation", "device", "double", "dtype",
     "enable_grad", "float", "float16", "float32", "float64", "formatting", "half", "indexing", "inference_mode", "int",
-    "int8", "int16", "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "linalg", "long", "memory",
-    "nn", "no_grad", "operators", "optim", "pointwise", "reductions", "set_grad_enabled", "shape", "short", "types",
+    "int8", "int16", "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "long", "memory", "memory_format",
+    "nn", "no_grad", "operators", "optim", "pointwise", "preserve_format", "reductions", "set_grad_enabled", "shape", "short", "strided", "types",
     "uint8", "utils", *sorted(FUNCTIONS),
 ]  # fmt: skip

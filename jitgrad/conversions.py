@@ -19,6 +19,7 @@ from .device import as_device
 from .dispatch import apply
 from .errors import located
 from .functions.joining import unbind
+from .functions.memory import in_format
 from .functions.registry import public
 from .functions.repeating import flip
 from .tensor import Tensor, to_array, wrap
@@ -45,7 +46,7 @@ def convert(t: Tensor, dtype: DType) -> Tensor:
 
 def _dtype_method(name: str, dtype: DType) -> Any:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        return convert(self, dtype)
+        return in_format(convert(self, dtype), memory_format)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"`self` as {dtype.name}; `self` itself if it is that already."
@@ -78,8 +79,8 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
     if dtype is not None and not isinstance(dtype, DType):
         raise located(ArgumentTypeError(f"to(): dtype must be a jitgrad dtype, not {dtype!r}"))
     if dtype is None or dtype is self.dtype:
-        return clone(self) if copy else self
-    return apply(Convert(dtype), self)
+        return in_format(clone(self) if copy else self, memory_format)
+    return in_format(apply(Convert(dtype), self), memory_format)
 
 
 @public("type", function=False)
@@ -125,7 +126,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     >>> x
     tensor([1, 2])
     """
-    return copy(input)
+    return in_format(copy(input), memory_format)
 
 
 @public()

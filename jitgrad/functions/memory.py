@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir.errors import InternalError, ShapeError
+from jitgrad.ir.ops.shape import Permute
 
-from ..aliasing import copy, layout
+from ..aliasing import copy, layout, view
 from ..errors import located
+from ..layouts import contiguous_format, memory_format, preserve_format, strided
 from ..tensor import Tensor, to_array
 from .dims import normalize_dim
 from .registry import public
@@ -72,15 +74,34 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 
 @public(function=False)
-def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
-    """Whether the elements lie in memory in row-major order without gaps."""
-    return bool(_layout(self).flags.c_contiguous)
+def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> bool:
+    """Whether the elements lie in memory without gaps in row-major order, or in the order of a memory format."""
+    array = _layout(self)
+    order = memory_format.order
+    if order is not None:
+        return array.ndim == len(order) and bool(array.transpose(order).flags.c_contiguous)
+    return bool(array.flags.c_contiguous)
 
 
 @public(function=False)
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """`self` if contiguous, else a contiguous copy."""
-    return self if is_contiguous(self) else copy(self, "C")
+def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+    """`self` if contiguous in that order of axes, else a contiguous copy."""
+    order = memory_format.order
+    if memory_format is preserve_format:
+        raise located(ShapeError("preserve memory format is unsupported by the contiguous operator"))
+    if is_contiguous(self, memory_format):
+        return self
+    if order is None:
+        return copy(self, "C")
+    if self.ndim != len(order):
+        raise located(ShapeError(f"required rank {len(order)} tensor to use {memory_format.name} format"))
+    permuted = Permute(order)
+    return view(permuted.inverse(), copy(view(permuted, self), "C"))
+
+
+def in_format(t: Tensor, memory_format: memory_format | None) -> Tensor:
+    """`t` in a memory format, if one is asked for."""
+    return t if memory_format is None or memory_format is preserve_format else contiguous(t, memory_format)
 
 
 @public(function=False)
@@ -183,3 +204,4 @@ def _flag(name: str, value: bool) -> property:
 
 for _name, _value in {"cpu": True, "cuda": False, "meta": False, "sparse": False, "quantized": False}.items():
     setattr(Tensor, f"is_{_name}", _flag(_name, _value))
+Tensor.layout = property(lambda self: strided, doc="How the elements are stored.")  # type: ignore[attr-defined]
