@@ -91,11 +91,11 @@ globals().update(FUNCTIONS)
 
 __version__ = "0.1.0"
 __all__ = [
-    "Generator",
-    "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool", "cdouble", "cfloat",
-    "channels_last", "channels_last_3d", "compile", "complex64", "complex128", "config", "contiguous_format", "conversions", "creation", "device", "double", "dtype",
-    "enable_grad", "float", "float16", "float32", "float64", "formatting", "half", "indexing", "inference_mode", "int",
-    "int8", "int16", "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "long", "memory", "memory_format",
-    "nn", "no_grad", "operators", "optim", "pointwise", "preserve_format", "reductions", "set_grad_enabled", "shape", "short", "strided", "types",
-    "uint8", "utils", *sorted(FUNCTIONS),
+    "Generator", "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool",
+    "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64", "config",
+    "contiguous_format", "conversions", "creation", "device", "double", "dtype", "enable_grad", "float",
+    "float16", "float32", "float64", "formatting", "half", "indexing", "inference_mode", "int", "int16", "int32",
+    "int64", "int8", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "long", "memory",
+    "memory_format", "nn", "no_grad", "operators", "optim", "pointwise", "preserve_format", "reductions",
+    "set_grad_enabled", "shape", "short", "strided", "types", "uint8", "utils", *sorted(FUNCTIONS),
 ]  # fmt: skip
