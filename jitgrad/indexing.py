@@ -293,6 +293,8 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     ops = _basic_views(shape, index)
     if ops is not None:
         return views(ops or (Reshape(shape),), self)
+    if isinstance(index, Tensor) and index.ndim and shape and index.dtype in _INDEX_DTYPES:
+        return read_at(self, {0: index})
     plan = _plan(shape, index)
     ops = plan.views()
     if plan.indices:
