@@ -66,16 +66,23 @@ def view(op: View, t: Tensor) -> Tensor:
 
 
 def views(ops: tuple[View, ...], t: Tensor) -> Tensor:
-    """The views `ops` of `t`, one after the other."""
+    """The views `ops` of `t`, one after the other; eagerly, none of them may be one that would copy."""
     mode = local.mode
-    if mode.tracer is not None or (mode.grad and t._requires_grad):
+    if mode.tracer is not None:
         for op in ops:
             t = view(op, t)
         return t
-    data = t._data
+    if not ops:
+        return t
+    recorded = mode.grad and t._requires_grad
+    data, out = t._data, t
     for op in ops:
-        data = _seen_through(op, t, data)
-    out = wrap(data)
+        operand, data = data, _seen_through(op, out, data)
+        if recorded:
+            source, out = out, wrap(data)
+            record(op, (source,), (operand,), (out,))
+    if not recorded:
+        out = wrap(data)
     _share(out, t, ops, True)
     return out
 
