@@ -12,6 +12,7 @@ from typing import Any
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, View
+from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.types import TensorType
 
 from .backend import compile_graph
@@ -19,6 +20,7 @@ from .memo import Memo
 
 _PRIMITIVE = 1 << 17  # elements read and written, from which a kernel is used
 _COMPOSITE = 1 << 14
+_PRODUCT = 1 << 18  # multiplications
 _AT_ONCE = 1 << 20
 _seen: Memo[Any] = Memo(limit=2048)
 
@@ -49,6 +51,8 @@ def _takes(op: Op, total: int, operands: tuple[TensorType, ...]) -> bool:
         return False
     if isinstance(op, (Pointwise, Reduction, IndexMap)):
         return total >= _PRIMITIVE
+    if isinstance(op, MatMul):  # not for speed: NumPy's BLAS has threads of its own, which stall on a busy machine
+        return operands[0].numel * operands[1].shape[-1] >= _PRODUCT and operands[0].dtype.is_floating_point
     return type(op).has_decomposition()
 
 
