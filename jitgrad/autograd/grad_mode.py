@@ -61,7 +61,23 @@ class _GradMode:
         return _GradMode(self._enabled, self._inference)
 
 
-class no_grad(_GradMode):
+class _Switch(_GradMode):
+    """A grad mode that decorates with or without brackets: `@no_grad` and `@no_grad()`."""
+
+    enabled: bool
+
+    def __init__(self) -> None:
+        super().__init__(self.enabled)
+
+    def __new__(cls, f: Any = None) -> Any:
+        made = super().__new__(cls)
+        if f is None:
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(f)
+
+
+class no_grad(_Switch):
     """Nothing inside is recorded for gradients.
 
     >>> import jitgrad as jg
@@ -72,29 +88,13 @@ class no_grad(_GradMode):
     False
     """
 
-    def __init__(self) -> None:
-        super().__init__(False)
-
-    def __new__(cls, f: Any = None) -> Any:
-        made = super().__new__(cls)
-        if f is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(f)
+    enabled = False
 
 
-class enable_grad(_GradMode):
+class enable_grad(_Switch):
     """Recording is on inside, also within `no_grad`."""
 
-    def __init__(self) -> None:
-        super().__init__(True)
-
-    def __new__(cls, f: Any = None) -> Any:
-        made = super().__new__(cls)
-        if f is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(f)
+    enabled = True
 
 
 class inference_mode(_GradMode):
