@@ -33,6 +33,9 @@ class Size(tuple[int, ...]):
             total *= n
         return total
 
+    def __add__(self, other: Any) -> Size:  # type: ignore[override]
+        return Size(tuple.__add__(self, other))
+
     def __repr__(self) -> str:
         return f"jitgrad.Size([{', '.join(map(str, self))}])"
 
@@ -124,6 +127,9 @@ class Tensor:
         if requires_grad != self._requires_grad:
             self._requires_grad = requires_grad
             note_rebinding()
+            tracer = local.mode.tracer
+            if tracer is not None and isinstance(self._data, np.ndarray):
+                tracer.lost = "the call changed requires_grad of a tensor made outside it"
         return self
 
     @property

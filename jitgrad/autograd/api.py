@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir.errors import AutogradError, ShapeError
+from jitgrad.ir.errors import ArgumentError, AutogradError, ShapeError
 
 from ..dispatch import edge
+from ..errors import located
 from ..mode import local
 from ..tensor import Tensor, check_grad, wrap
 from . import engine
@@ -87,6 +88,8 @@ def backward(
     for target, g in grads.items():
         leaf = by_edge.get(target, target)
         if isinstance(leaf, Tensor):
+            if leaf._hooks and local.mode.tracer is not None:
+                local.mode.tracer.watch_hooks(leaf)
             accumulate(leaf, run_hooks(leaf._hooks, g, create_graph), create_graph)
 
 
@@ -118,12 +121,13 @@ def grad(
     grad_outputs: TensorOrTensors | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs` with respect to `inputs`, without touching `.grad`.
 
-    `create_graph=True` gives gradients that can be differentiated again.
+    `create_graph=True` gives gradients that can be differentiated again. `only_inputs` is there because PyTorch has it.
 
         >>> import jitgrad as jg
         >>> x = jg.tensor(3.0, requires_grad=True)
@@ -131,6 +135,8 @@ def grad(
         >>> jg.autograd.grad(g, x)
         (tensor(18.),)
     """
+    if not only_inputs:
+        raise located(ArgumentError("grad: only_inputs=False is not supported; use backward() to reach all leaves"))
     wanted = _tuple(inputs)
     for i, t in enumerate(wanted):
         if not t._requires_grad:

@@ -69,7 +69,9 @@ def backward(
     """
     nodes = collect(roots)
     if targets is not None:
-        nodes = _towards(nodes, targets)
+        present = _towards(nodes, targets)
+        _note_types(nodes, present)
+        nodes = present
     _check(nodes)
     if not create and _is_plain(nodes) and nodes:
         grads = whole.run_whole(nodes, roots, cotangents, targets)
@@ -94,6 +96,16 @@ def _towards(nodes: list[TapeNode], targets: Sequence[Any]) -> list[TapeNode]:
                 on_path.add(node)
                 break
     return [n for n in nodes if n in on_path]
+
+
+def _note_types(nodes: Sequence[TapeNode], present: Sequence[TapeNode]) -> None:
+    """Let those of `present` that leave the types of operands to their producers say them, where these are left out."""
+    inside = set(present)
+    found: dict[Any, Any] = {}
+    for node in present:
+        if node.types is None and any(n is not None and n not in inside for n in map(_node_of, node.edges)):
+            found = found or result_types(nodes)
+            node.types = operand_types(node, found)
 
 
 def _check(nodes: Sequence[TapeNode]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from jitgrad.ir.errors import AutogradError
 
 from ..mode import local
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, note_rebinding, wrap
 
 Hook = Callable[[Tensor], Any]
 
@@ -29,6 +29,7 @@ class RemovableHandle:
         hooks = self._hooks()
         if hooks is not None:
             hooks.pop(self._key, None)
+            note_rebinding()
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -108,6 +109,10 @@ def register_hook(t: Tensor, hook: Hook) -> RemovableHandle:
     if t._node is None:
         if t._hooks is None:
             t._hooks = HookTable()
+        note_rebinding()
+        tracer = local.mode.tracer
+        if tracer is not None and isinstance(t._data, np.ndarray):
+            tracer.lost = "the call registered a hook on a tensor made outside it"
         return t._hooks.add(hook)  # type: ignore[no-any-return]
     hooks = _node_hooks(t)
     return hooks.tables.setdefault(t._index, HookTable()).add(hook)

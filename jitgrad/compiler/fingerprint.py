@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,17 @@ class Same:
 
     def __repr__(self) -> str:
         return f"{type(self.x).__name__} object"
+
+
+def tensors_in(found: Any) -> Iterator[Tensor]:
+    """The tensors that a fingerprint names."""
+    stack = [found]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, tuple):
+            stack.extend(x)
+        elif isinstance(x, Same) and isinstance(x.x, Tensor):
+            yield x.x
 
 
 def _function(f: types.FunctionType, depth: int) -> Hashable:

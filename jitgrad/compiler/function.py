@@ -13,8 +13,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import CompileError
 
@@ -24,9 +22,11 @@ from ..dump import observer_for
 from ..mode import local
 from ..tensor import Tensor, rebinding
 from .explain import Explanation, Miss, describe_miss
-from .fingerprint import StandsForFunction
+from .fingerprint import StandsForFunction, tensors_in
+from .guards import Guards
 from .key import call_key, flatten_call
 from .materialise import run_segment
+from .results import unrepeatable
 from .specialise import Escapes, Specialisation, replay, specialise
 from .tracer import Tracer
 
@@ -73,7 +73,7 @@ class CompiledFunction(StandsForFunction):
             if isinstance(entry, _Eager):
                 entry.runs += 1
                 return self._f(*args, **kwargs)
-            if valid(entry, leaves):
+            if entry.guards.hold(leaves):
                 return replay(entry, leaves)
         return self._first_call(key, leaves, args, kwargs)
 
@@ -83,12 +83,13 @@ class CompiledFunction(StandsForFunction):
             return self._trace(key, leaves, args, kwargs)
 
     def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
-        tracer = Tracer({i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}, self._fullgraph)
+        tracer = Tracer(leaves, self._fullgraph)
         mode = local.mode
         start = time.perf_counter()
+        rebound = rebinding.count
         mode.tracer = tracer
         try:
-            result = self._f(*args, **kwargs)
+            box = [self._f(*args, **kwargs)]
         except BaseException:
             if mode.tracer is tracer:
                 mode.tracer = None
@@ -100,14 +101,18 @@ class CompiledFunction(StandsForFunction):
         trace_ms = (time.perf_counter() - start) * 1e3
         if tracer.broken is not None:
             self._run_eagerly_from_now_on(key, tracer.broken, tracer.broken_at)
-            return result
-        return self._finish(tracer, key, leaves, result, trace_ms)
+            return box[0]
+        reason = self._why_not_replayable(tracer, key, (args, kwargs), box)
+        return self._finish(tracer, key, leaves, box[0], reason, rebound, trace_ms)
 
-    def _finish(self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, trace_ms: float) -> Any:
-        reason = self._why_not_replayable(tracer, key, leaves, result)
+    def _finish(
+        self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, reason: str | None, rebound: int,
+        trace_ms: float,
+    ) -> Any:  # fmt: skip
         if reason is None:
             try:
                 spec = specialise(tracer, result, self._name, observer_for(self._dump, self._name), trace_ms)
+                spec.guards = Guards(tracer, leaves, rebound, tensors_in(key[2]))
             except Escapes as escape:
                 reason = str(escape)
         if reason is not None:
@@ -119,12 +124,10 @@ class CompiledFunction(StandsForFunction):
             self._not_kept[reason] += 1
             run_segment(tracer)
             return result
-        spec.rebinding = rebinding.count
-        spec.requires_grad = _grad_flags(spec, leaves)
         self._store(key, spec)
         return replay(spec, leaves)
 
-    def _why_not_replayable(self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any) -> str | None:
+    def _why_not_replayable(self, tracer: Tracer, key: Any, call: Any, box: list[Any]) -> str | None:
         """Effects on Python objects that a replay would lose."""
         for thing, epoch in tracer.touched.values():
             if thing._epoch != epoch:
@@ -132,11 +135,19 @@ class CompiledFunction(StandsForFunction):
         changed = tracer.surroundings.changed()
         if changed is not None:
             return f"the call changed {changed}"
-        if call_key(self._f, leaves, None)[2] != key[2]:
-            return "the call changed Python values it depends on"
+        leaves, structure = flatten_call(*call)
+        if any(x is not y for x, y in zip(leaves, tracer.leaves, strict=False) if isinstance(y, Tensor)):
+            return "the call changed its arguments"
+        key_now = call_key(self._f, leaves, structure)
+        if key_now != key:
+            same_values = key_now[2] == key[2]
+            return "the call changed " + ("its arguments or modes" if same_values else "Python values it depends on")
         if any(sys.getrefcount(array) <= _OWN_REFERENCES for array in tracer.arrays):
             return "a NumPy array made during the call became a tensor"
-        kept = _outputs(result, tracer)
+        reason = tracer.lost or unrepeatable(box)
+        if reason is not None:
+            return reason
+        kept = _outputs(box[0], tracer)
         if _escaping(tracer, kept):
             gc.collect()
             if _escaping(tracer, kept):
@@ -173,50 +184,6 @@ class CompiledFunction(StandsForFunction):
 
 def _remake(f: Any, fullgraph: bool, dump: str | None) -> CompiledFunction:
     return CompiledFunction(f, fullgraph=fullgraph, dump=dump)
-
-
-def valid(spec: Specialisation, leaves: Sequence[Any]) -> bool:
-    """Whether a specialisation's guards hold now."""
-    for thing, epoch in spec.touched:
-        if thing._epoch != epoch:
-            return False
-    if spec.surroundings.changed() is not None:
-        return False
-    if spec.captured:
-        for x in leaves:
-            if isinstance(x, Tensor) and _meets_captured(spec, x):
-                return False
-    for t, is_none in spec.grad_guards:
-        if (t._grad is None) is not is_none:
-            return False
-    if spec.rebinding != rebinding.count:
-        if _grad_flags(spec, leaves) != spec.requires_grad or not _types_hold(spec, leaves):
-            return False
-        spec.rebinding = rebinding.count
-    return True
-
-
-def _meets_captured(spec: Specialisation, x: Tensor) -> bool:
-    """Whether an argument shares memory with a captured tensor, where one of the two is written."""
-    data = x._data
-    if id(x) in spec.captured:
-        return True
-    if not isinstance(data.base, np.ndarray):
-        return False
-    others = spec.captured.values() if spec.writes_arguments else spec.written
-    return any(np.may_share_memory(data, t._data) for t in others)
-
-
-def _grad_flags(spec: Specialisation, leaves: Sequence[Any]) -> tuple[bool, ...]:
-    return tuple([s.tensor(leaves)._requires_grad for s in spec.sources if hasattr(s, "tensor")])
-
-
-def _types_hold(spec: Specialisation, leaves: Sequence[Any]) -> bool:
-    for source, type in zip(spec.sources, spec.types, strict=True):
-        data = source.fetch(leaves)
-        if data.shape != type.shape or data.dtype != type.dtype.np:
-            return False
-    return True
 
 
 def _outputs(result: Any, tracer: Tracer) -> set[int]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import pytree
 from ..mode import local
 from ..tensor import Tensor
 from .fingerprint import Same, fingerprint
+from .memory import overlaps
 
 LEAVES = 5  # where the parts of the single arguments start
 
@@ -40,9 +39,10 @@ def call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any) -> tu
         if isinstance(x, Tensor):
             data = x._data
             tensors += 1
-            views += data.base.__class__ is np.ndarray
+            views += data.base is not None
             same = None if type(x) is Tensor else Same(x)  # a parameter may be reached through its module as well
-            parts.append((data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, same))
+            hooks = fingerprint(list(x._hooks.values())) if x._hooks else None
+            parts.append((data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, same, hooks))
         else:
             parts.append(fingerprint(x))
     if tensors > 1:
@@ -61,11 +61,5 @@ def _repeats(leaves: Sequence[Any]) -> tuple[int, ...]:
 
 def _overlaps(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
     """Pairs of different argument tensors that share memory."""
-    tensors = [(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-    return tuple(
-        (i, j)
-        for i, x in tensors
-        if isinstance(x._data.base, np.ndarray)
-        for j, y in tensors
-        if y is not x and np.may_share_memory(x._data, y._data)
-    )
+    different = {id(x): (i, x._data) for i, x in reversed(list(enumerate(leaves))) if isinstance(x, Tensor)}
+    return overlaps(list(reversed(different.values())))

@@ -88,3 +88,5 @@ class HostSource:
 
 TensorSource = ArgumentSource | CapturedSource | GradSource
 Source = TensorSource | HostSource
+
+grad_of_its_own = ArgumentSource(-1)  # stands for a gradient that is not reached in another way as well

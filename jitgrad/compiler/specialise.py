@@ -24,10 +24,10 @@ from ..backend import Observer, compile_graph, load
 from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
+from .guards import Guards
 from .history import Histories, Stage, is_freed, plan_stages
 from .materialise import tape_nodes
-from .sources import ArgumentSource, CapturedSource, Source
-from .surroundings import Surroundings
+from .sources import Source
 from .tracer import Tracer
 
 # How to make a result tensor again: ("value", output, history), ("source", s), ("view", origin's recipe, ops), or
@@ -50,17 +50,10 @@ class Specialisation:
     draws: tuple[tuple[Any, int], ...]
     stages: tuple[Stage, ...]
     types: tuple[TensorType, ...]
-    grad_guards: tuple[tuple[Tensor, bool], ...]
-    touched: tuple[tuple[Any, int], ...]
-    surroundings: Surroundings
+    guards: Guards = field(init=False)
     trace_ms: float = 0.0
     compile_ms: float = 0.0
     runs: int = 0
-    rebinding: int = -1
-    requires_grad: tuple[bool, ...] = field(default=())
-    captured: dict[int, Tensor] = field(default_factory=dict)  # tensors reached otherwise than as arguments
-    written: tuple[Tensor, ...] = ()  # those of them that are written
-    writes_arguments: bool = False
 
 
 class Escapes(Exception):
@@ -86,12 +79,8 @@ def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None
     return Specialisation(
         graph=graph, executable=executable, sources=tuple(tracer.sources), writes=tuple(writes), outputs=outputs,
         structure=structure, grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
-        types=tuple(v.type for v in tracer.builder.inputs), grad_guards=tuple(tracer.grad_guards),
-        touched=tuple(tracer.touched.values()), surroundings=tracer.surroundings, trace_ms=trace_ms,
+        types=tuple(v.type for v in tracer.builder.inputs), trace_ms=trace_ms,
         compile_ms=(time.perf_counter() - start) * 1e3,
-        captured={id(s.captured): s.captured for s in tracer.sources if isinstance(s, CapturedSource)},
-        written=tuple(s.tensor for s in written if isinstance(tracer.sources[s.slot], CapturedSource)),
-        writes_arguments=any(isinstance(tracer.sources[s.slot], ArgumentSource) for s in written),
     )  # fmt: skip
 
 
@@ -156,6 +145,8 @@ def _plan_histories(tracer: Tracer, recipes: _Recipes) -> tuple[Stage, ...]:
             raise Escapes("gradients of its results pass through a hook or a custom Function")
         if any(isinstance(e, Tensor) and e._data.__class__ is Value for e in node.edges):
             raise Escapes("gradients of its results reach a tensor that the call made")
+    if any(s.slot is None and s.tensor._requires_grad and s.tensor._node is None for s in tracer.outside.values()):
+        raise Escapes("a view made outside the call requires a gradient of its own")
     outside = [s for s in tracer.outside.values() if s.slot is not None]
     inputs = tracer.builder.inputs
     wrt = [inputs[s.slot] for s in outside if s.tensor._requires_grad]  # type: ignore[index]

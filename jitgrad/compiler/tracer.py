@@ -33,8 +33,9 @@ from jitgrad.ir.types import TensorType
 
 from ..mode import local
 from ..tensor import Tensor, ViewInfo, wrap
+from .fingerprint import fingerprint
 from .materialise import run_segment
-from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source, TensorSource, grad_of_its_own
 from .surroundings import Surroundings
 
 
@@ -56,14 +57,17 @@ class Outside:
 
 
 class Tracer:
-    """The state of one trace. `arguments` are the tensor leaves of the call, by leaf index."""
+    """The state of one trace. `leaves` are those of the call's arguments."""
 
-    def __init__(self, arguments: dict[int, Tensor], fullgraph: bool = False) -> None:
+    def __init__(self, leaves: Sequence[Any], fullgraph: bool = False) -> None:
+        arguments = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
+        self.leaves = leaves
         self.builder = Builder()
         self.sources: list[Source] = []
         self.outside: dict[int, Outside] = {}
         self.grads: dict[int, tuple[Tensor, Tensor | None]] = {}
-        self.grad_guards: list[tuple[Tensor, bool]] = []
+        self.grad_guards: dict[int, tuple[TensorSource, TensorSource | None]] = {}
+        self.lost: str | None = None  # an effect on what is outside that a replay would not have
         self.draws: dict[int, tuple[Any, int, Any]] = {}
         self.touched: dict[int, tuple[Any, int]] = {}
         self.surroundings = Surroundings()
@@ -107,10 +111,10 @@ class Tracer:
     def root(self, t: Tensor) -> tuple[Tensor, tuple[Op, ...]]:
         """The tensor whose value stands for the memory of `t`, and the views from there to `t`.
 
-        An argument stands for itself, even if it is a view: where it starts in its base may differ at each call.
+        Arguments and gradients stand for themselves, even views: where they start in the base may differ at each call.
         """
         info = t._view
-        if info is None or isinstance(self._known.get(id(t)), ArgumentSource):
+        if info is None or isinstance(self._known.get(id(t)), (ArgumentSource, GradSource)):
             return t, ()
         return info.base, info.ops
 
@@ -298,14 +302,30 @@ class Tracer:
             return self.grads[id(t)][1]
         grad = t._grad
         if t._data.__class__ is not Value:
-            self.grad_guards.append((t, grad is None))
-            if grad is not None and id(grad) not in self._known:
-                self._known[id(grad)] = GradSource(self._tensor_source(t))
+            self._guard_grad(t, grad)
         return grad  # type: ignore[no-any-return]
+
+    def _guard_grad(self, t: Tensor, grad: Tensor | None) -> None:
+        if id(t) in self.grad_guards:
+            return
+        source = self._tensor_source(t)
+        known: TensorSource | None = None
+        if grad is not None:
+            entry = self.outside.get(id(grad))
+            at = self._known.get(id(grad)) or (None if entry is None else CapturedSource(grad))
+            known = at if isinstance(at, (ArgumentSource, CapturedSource, GradSource)) else grad_of_its_own
+            if at is None:
+                self._known[id(grad)] = GradSource(source)
+        self.grad_guards[id(t)] = source, known
 
     def _tensor_source(self, t: Tensor) -> ArgumentSource | CapturedSource:
         source = self._known.get(id(t))
         return source if isinstance(source, ArgumentSource) else CapturedSource(t)
+
+    def watch_hooks(self, t: Tensor) -> None:
+        """Depend on the gradient hooks of a tensor from outside, which are about to be called."""
+        if t._data.__class__ is not Value:
+            self.surroundings.watch(t, "hooks of a tensor", lambda: fingerprint(list((t._hooks or {}).values())))
 
     def write_grad(self, t: Tensor, grad: Tensor | None) -> None:
         """`t.grad = grad`."""

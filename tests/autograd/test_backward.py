@@ -259,3 +259,12 @@ def test_anomaly_mode_names_the_line_that_made_a_nan():
     assert jg.autograd.is_anomaly_enabled()
     jg.autograd.set_detect_anomaly(False)
     jg.sqrt(x).sum().backward()
+
+
+def test_gradients_of_some_of_the_operands():
+    for create in (False, True):
+        x, w = jg.tensor([1.0, 2.0], requires_grad=True), jg.tensor([3.0, 4.0], requires_grad=True)
+        added, product = (x * 2 + w * 3).sum(), ((x * 2) * (w * 3)).sum()
+        (g,) = jg.autograd.grad(added, x, retain_graph=True, create_graph=create)
+        (h,) = jg.autograd.grad(product, w, create_graph=create)
+        assert (g.tolist(), h.tolist()) == ([2.0, 2.0], [6.0, 12.0])

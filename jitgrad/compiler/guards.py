@@ -1,0 +1,122 @@
+"""What must hold, beyond the key of a call, for a specialisation to serve it.
+
+Captured tensors are looked at again only when some tensor was rebound since (got other memory, another shape,
+`requires_grad`, a hook); what they and the arguments share of memory, and whether gradients are there, at each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..tensor import Tensor, rebinding
+from .fingerprint import Same
+from .memory import owner
+from .sources import ArgumentSource, CapturedSource, GradSource, TensorSource, grad_of_its_own
+from .surroundings import Surroundings
+from .tracer import Tracer
+
+Array = np.ndarray[Any, Any]
+
+
+class Guards:
+    """The guards of one trace, made when it is finished."""
+
+    def __init__(self, tracer: Tracer, leaves: Sequence[Any], rebound: int, reached: Iterable[Tensor]) -> None:
+        self._touched = tuple(tracer.touched.values())
+        self._surroundings: Surroundings = tracer.surroundings
+        slots = [s for s in tracer.sources if isinstance(s, (ArgumentSource, CapturedSource, GradSource))]
+        self._captured = [s.captured for s in slots if isinstance(s, CapturedSource)]
+        self._views = [s.tensor for s in tracer.outside.values() if s.slot is None]
+        self._ids = {id(t) for t in self._captured}
+        self._moving: list[TensorSource] = [s for s in slots if not isinstance(s, CapturedSource)]
+        written = {id(s.tensor) for s in tracer.outside.values() if s.written}
+        self._writes = bool(written)
+        self._written_grads = [s for s in slots if isinstance(s, GradSource) and id(s.tensor(leaves)) in written]
+        known = {id(t) for t in (*reached, *_held(self._touched))}
+        self._fixed = [(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor) and id(x) in known]
+        self._grads = [(s, _grad_source(s.tensor(leaves)._grad, g, known)) for s, g in tracer.grad_guards.values()]
+        self._rebound = rebound
+        self._facts = self._find_facts()
+        self._memory = self._find_memory()
+        self._shared = self._find_shared(leaves)
+
+    def hold(self, leaves: Sequence[Any]) -> bool:
+        """Whether all of them hold for a call with these arguments."""
+        for thing, epoch in self._touched:
+            if thing._epoch != epoch:
+                return False
+        if self._surroundings.changed() is not None or not self._grads_hold(leaves):
+            return False
+        for i, t in self._fixed:
+            if leaves[i] is not t:
+                return False
+        count = rebinding.count
+        if self._rebound != count:
+            if self._find_facts() != self._facts:
+                return False
+            self._memory = self._find_memory()
+            self._rebound = count
+        return self._find_shared(leaves) == self._shared
+
+    def _grads_hold(self, leaves: Sequence[Any]) -> bool:
+        """Whether the gradients that were there are there, and are what they were."""
+        for source, known in self._grads:
+            grad = source.tensor(leaves)._grad
+            if grad is None:
+                if known is not None:
+                    return False
+            elif known is None or (known is not grad_of_its_own and known.tensor(leaves) is not grad):
+                return False
+        return all(s.fetch(leaves).flags.c_contiguous for s in self._written_grads)
+
+    def _find_facts(self) -> Hashable:
+        """What the trace took for granted of captured tensors."""
+        tensors = [
+            (t._data.shape, t._data.dtype, t._data.flags.c_contiguous, t._requires_grad, bool(t._hooks))
+            for t in self._captured
+        ]
+        views = [(t._requires_grad, t._view and (Same(t._view.base), t._view.ops)) for t in self._views]
+        by_owner = self._find_memory()
+        return tensors, views, [tuple(i for i, _ in group) for group in by_owner.values()]
+
+    def _find_memory(self) -> dict[int, list[tuple[int, Array]]]:
+        """Captured arrays, each with its number, by who owns their memory."""
+        found: dict[int, list[tuple[int, Array]]] = {}
+        for i, t in enumerate(self._captured):
+            found.setdefault(owner(t._data), []).append((i, t._data))
+        return found
+
+    def _find_shared(self, leaves: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Which arguments and gradients are captured tensors, or share memory with something that others write."""
+        found: list[tuple[Any, ...]] = []
+        seen: dict[int, list[tuple[int, Array]]] = {}
+        for k, source in enumerate(self._moving):
+            t = source.tensor(leaves)
+            if id(t) in self._ids:
+                found.append((k, "captured"))
+            if not self._writes:
+                continue
+            array = t._data
+            at = owner(array)
+            if at in self._memory:
+                found += [(k, i) for i, x in self._memory[at] if np.may_share_memory(array, x)]
+            others = seen.setdefault(at, [])
+            found += [(k, "with", i) for i, x in others if np.may_share_memory(array, x)]
+            others.append((k, array))
+        return found
+
+
+def _grad_source(grad: Tensor | None, source: TensorSource | None, known: set[int]) -> TensorSource | None:
+    """Where a gradient comes from; one that the function also reaches in another way has to stay the same."""
+    return CapturedSource(grad) if source is grad_of_its_own and grad is not None and id(grad) in known else source
+
+
+def _held(touched: Iterable[tuple[Any, int]]) -> Iterator[Tensor]:
+    """Tensors that modules and optimizers hold."""
+    for thing, _ in touched:
+        for list_tensors in (getattr(thing, "parameters", None), getattr(thing, "buffers", None)):
+            if callable(list_tensors):
+                yield from list_tensors()

@@ -1,0 +1,33 @@
+"""Which arrays share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def owner(array: Array) -> int:
+    """The identity of the object that owns the memory of `array`; arrays of different owners share none."""
+    base: Any = array
+    while (below := getattr(base, "base", None)) is not None:
+        base = below
+    return id(base.obj) if isinstance(base, memoryview) else id(base)
+
+
+def overlaps(arrays: Sequence[tuple[int, Array]]) -> tuple[tuple[int, int], ...]:
+    """Pairs of different arrays, by their numbers, that share memory."""
+    by_owner: dict[int, list[tuple[int, Array]]] = {}
+    for i, x in arrays:
+        by_owner.setdefault(owner(x), []).append((i, x))
+    return tuple(
+        (i, j)
+        for group in by_owner.values()
+        if len(group) > 1
+        for i, x in group
+        for j, y in group
+        if i < j and np.may_share_memory(x, y)
+    )
