@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir.errors import InternalError
+from jitgrad.ir.errors import InternalError, JitgradError
 from jitgrad.ir.interpreter import apply_reference
 
 from .buffers import pool as buffers
@@ -163,7 +163,11 @@ def _is_plain(x: Array) -> bool:
 
 def _run_host(segment: HostSegment, arrays: list[Array], arena: Any) -> None:
     """One op through NumPy."""
-    results = apply_reference(segment.op, [_view(o, arrays, arena) for o in segment.operands])
+    try:
+        results = apply_reference(segment.op, [_view(o, arrays, arena) for o in segment.operands])
+    except JitgradError as error:
+        error.attach_location(str(segment.node.location) if segment.node.location else None)
+        raise
     for place, result in zip(segment.results, results, strict=True):
         np.copyto(_view(place, arrays, arena), result)
 

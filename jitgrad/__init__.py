@@ -29,6 +29,7 @@ from . import (
     autograd,
     conversions,
     creation,
+    cuda,
     formatting,
     indexing,
     nn,
@@ -93,7 +94,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Generator", "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64", "config",
-    "contiguous_format", "conversions", "creation", "device", "double", "dtype", "enable_grad", "float",
+    "contiguous_format", "conversions", "creation", "cuda", "device", "double", "dtype", "enable_grad", "float",
     "float16", "float32", "float64", "formatting", "half", "indexing", "inference_mode", "int", "int16", "int32",
     "int64", "int8", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "long", "memory",
     "memory_format", "nn", "no_grad", "operators", "optim", "pointwise", "preserve_format", "reductions",

@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError, ShapeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, AutogradError, DTypeError, ShapeError
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Device
 
@@ -202,16 +202,22 @@ def _to_bool(self: Tensor) -> bool:
     raise located(ShapeError("Boolean value of Tensor with more than one value is ambiguous"))
 
 
+def _only_element(self: Tensor) -> Any:
+    if self.type_.numel != 1:
+        raise located(ArgumentError("only one element tensors can be converted to Python scalars"))
+    return item(self)
+
+
 def _to_float(self: Tensor) -> float:
-    return float(item(self))
+    return float(_only_element(self))
 
 
 def _to_int(self: Tensor) -> int:
-    return int(item(self))
+    return int(_only_element(self))
 
 
 def _to_complex(self: Tensor) -> complex:
-    return complex(item(self))
+    return complex(_only_element(self))
 
 
 def _to_index(self: Tensor) -> int:

@@ -372,5 +372,8 @@ def eye(
     """
     as_device(device)
     shape = (n, n if m is None else m)
+    for letter, size in zip("nm", shape, strict=True):
+        if size < 0:
+            raise located(OperationError(f"{letter} must be greater or equal to 0, got {size}"))
     on_diagonal = apply(Eq(), apply(Iota(shape, 0)), apply(Iota(shape, 1)))
     return _finish(convert(on_diagonal, check_dtype(dtype, local.mode.default_dtype)), requires_grad)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir.errors import AutogradError
+from jitgrad.ir.errors import ArgumentTypeError, AutogradError
 from jitgrad.ir.op import Op, op
 from jitgrad.ir.types import TensorType
 
@@ -101,10 +101,31 @@ class FunctionNode(TapeNode):
             raise AutogradError(
                 f"function {self.name} returned an incorrect number of gradients (expected {count}, got {len(given)})"
             )
-        tensors = [given[i] for i in self.slots]
+        tensors = [self._fitted(i, given[i], t) for i, t in zip(self.slots, self.types, strict=True)]
         if create:
             return tensors
         return [None if g is None else g._data if tracer is None else tracer.value(g) for g in tensors]
+
+    def _fitted(self, i: int, g: Any, t: TensorType) -> Tensor | None:
+        """Gradient `i` in the type of its input: summed where the input would broadcast to it, and converted."""
+        if g is None:
+            return None
+        if not isinstance(g, Tensor):
+            raise ArgumentTypeError(f"expected Tensor or None as gradient {i} of {self.name} (got {type(g).__name__})")
+        if g._data.shape != t.shape:
+            try:
+                fits = np.broadcast_shapes(t.shape, g._data.shape) == g._data.shape
+            except ValueError:
+                fits = False
+            if not fits:
+                raise AutogradError(
+                    f"function {self.name} returned an invalid gradient at index {i} - got {list(g.shape)} but "
+                    f"expected shape compatible with {list(t.shape)}"
+                )
+            extra = len(g.shape) - len(t.shape)
+            long = [k for k, n in enumerate(t.shape, extra) if n == 1 and g.shape[k] != 1]
+            g = g.sum([*range(extra), *long], keepdim=True).reshape(t.shape)  # type: ignore[attr-defined]
+        return g if g.dtype is t.dtype else g.to(t.dtype)  # type: ignore[attr-defined, no-any-return]
 
 
 class Function:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jitgrad.ir.errors import ArgumentTypeError, ShapeError
 
 from ..aliasing import check_writable, write
@@ -44,6 +46,10 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
 
 
 def _check_number(value: Any, name: str) -> None:
+    if not isinstance(value, (Tensor, bool, int, float, complex, np.generic, np.ndarray)):
+        raise located(
+            ArgumentTypeError(f"{name}: the value must be a number or a 0-d Tensor, not {type(value).__name__}")
+        )
     if isinstance(value, Tensor) and value.ndim:
         raise located(
             ShapeError(f"{name} only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")

@@ -33,7 +33,7 @@ class _Conv(Module):
         dtype: DType | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self._check(in_channels, out_channels, padding, groups, padding_mode)
+        self._check(in_channels, out_channels, stride, padding, groups, padding_mode)
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = per_axis(kernel_size, self.rank, "kernel_size")
@@ -50,7 +50,9 @@ class _Conv(Module):
         self.reset_parameters()
 
     @staticmethod
-    def _check(in_channels: int, out_channels: int, padding: Any, groups: int, padding_mode: str) -> None:
+    def _check(
+        in_channels: int, out_channels: int, stride: Any, padding: Any, groups: int, padding_mode: str
+    ) -> None:  # fmt: skip
         if groups <= 0:
             raise located(ArgumentError("groups must be a positive integer"))
         if in_channels % groups:
@@ -59,6 +61,8 @@ class _Conv(Module):
             raise located(ArgumentError("out_channels must be divisible by groups"))
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise located(ArgumentError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}"))
+        if padding == "same" and any(s != 1 for s in (stride if isinstance(stride, (tuple, list)) else (stride,))):
+            raise located(ArgumentError("padding='same' is not supported for strided convolutions"))
         if padding_mode != "zeros":
             raise located(ArgumentError(f"padding_mode must be 'zeros', but got padding_mode='{padding_mode}'"))
 

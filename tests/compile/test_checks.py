@@ -43,3 +43,13 @@ def test_a_class_out_of_range_leaves_the_parameters_alone(loss):
         with pytest.raises(IndexError, match="target 4 is out of range for 4 classes"):
             f(w, jg.ones(2, 3), jg.tensor([1, 4]))
         assert w.tolist() == before.tolist()
+
+
+def test_the_error_names_the_line():
+    def step(x, target):
+        return F.cross_entropy(x, target)
+
+    for f in both(step):
+        f(jg.ones(2, 3), jg.tensor([0, 1]))
+        with pytest.raises(IndexError, match=r"test_checks\.py:\d+ in test_the_error_names_the_line\.step"):
+            f(jg.ones(2, 3), jg.tensor([0, 7]))

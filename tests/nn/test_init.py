@@ -52,6 +52,7 @@ def test_constants_gains_and_errors():
 def test_layers_start_as_in_pytorch():
     torch = pytest.importorskip("torch")
     jg.manual_seed(0)
+    torch.manual_seed(0)
     for make in (
         lambda lib: lib.nn.Linear(400, 300),
         lambda lib: lib.nn.Conv2d(16, 64, 3, groups=2),

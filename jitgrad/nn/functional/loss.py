@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from jitgrad.ir.errors import ArgumentError, ShapeError, operand_lines
+from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError, operand_lines
 from jitgrad.ir.ops.activation import Softplus
 from jitgrad.ir.ops.arithmetic import Abs, Add, Div, Mul, Sub
 from jitgrad.ir.ops.broadcast import Sum
@@ -39,7 +39,7 @@ def cross_entropy(
     how = reduction_name("cross_entropy", reduction, size_average, reduce)
     weights = () if weight is None else (weight,)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise located(ArgumentError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"))
+        raise located(OperationError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"))
     if target.dtype.is_floating_point:
         return _probability_loss(x, target, weights, how, label_smoothing)
     _check_target("cross_entropy", x, target)
