@@ -21,7 +21,6 @@ from jitgrad.ir.graph import Graph
 from jitgrad.ir.picture import to_dot, to_svg
 from jitgrad.ir.printer import to_text
 
-
 _SUFFIXES = {"llvm": ".ll", "assembly": ".s"}
 
 

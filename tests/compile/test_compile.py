@@ -336,7 +336,8 @@ def test_dump_writes_every_stage(tmp_path):
     f(X)
     (folder,) = tmp_path.iterdir()
     names = " ".join(sorted(p.name for p in folder.iterdir()))
-    for stage in ("00-traced.txt", "groups.txt", "kernels.txt", "plan.txt", "llvm.ll", "assembly.s", "graph.dot", "svg"):
+    stages = ("00-traced.txt", "groups.txt", "kernels.txt", "plan.txt", "llvm.ll", "assembly.s", "graph.dot", "svg")
+    for stage in stages:
         assert stage in names
     assert "test_compile.py" in (folder / "00-traced.txt").read_text()
 
