@@ -53,7 +53,7 @@ class Counted:
         self._containers.pop(id(container), None)
 
 
-COUNTER_FIELDS = frozenset({"_epoch", "_switch", "_containers"})
+COUNTER_FIELDS = frozenset({"_epoch", "_switch", "_containers", "_open_values"})
 
 
 def _with_containers(thing: Counted) -> Iterator[Counted]:

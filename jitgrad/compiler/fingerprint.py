@@ -1,67 +1,43 @@
 """What a compiled function's Python surroundings looked like: compared at each call, never assumed.
 
-A fingerprint covers what the function can reach through its closure, the globals it names, the functions those
-name in turn, and the objects it is given: numbers and strings by value, tensors and other objects by identity,
-modules and optimizers by their change counter, containers and plain objects by content, some levels deep.
+A fingerprint covers what the function can reach through its closure, the globals it names, the functions and methods
+it may call in turn, and the objects it is given: numbers and strings by value, tensors by identity, modules and
+optimizers by their change counter, containers, iterators and random generators by content, other objects, classes
+and Python modules by those attributes that the code reached names.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
+import marshal
+import random
+import sys
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from jitgrad.ir.dtypes import DType
+
+from ..epoch import Counted, WatchedDict, WatchedList
 from ..tensor import Tensor
+from .code import Reads, is_library, is_standard, reached, reads_of
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-_DEPTH = 4
+_SCALAR_SET = frozenset(_SCALARS)
+_FIXED = (*_SCALARS, DType, Tensor, type, types.ModuleType, np.generic, Counted, WatchedDict, WatchedList,
+          types.BuiltinFunctionType)  # fmt: skip
 _LONG = 64
 _HASHED_BYTES = 65_536  # numbers of larger arrays are data, not settings; as tensors they are read anew at each call
+_HIDDEN = frozenset({"__wrapped__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__"})
 
 
 class StandsForFunction:
     """Base of objects that run a function `_f` and keep notes of their own, which are no part of a fingerprint."""
 
     _f: Callable[..., Any]
-
-
-def fingerprint(x: Any, depth: int = _DEPTH) -> Hashable:
-    """A hashable that changes when `x` does; it holds references, so that identities stay valid."""
-    kind = type(x)
-    if kind is types.FunctionType and depth > 0:
-        return (Same(x), _function(x, depth - 1))
-    if kind in _SCALARS:
-        return (kind, x) if kind is not float else (kind, x.hex())
-    if isinstance(x, Tensor):
-        return Same(x)
-    if isinstance(x, np.ndarray):
-        return (Same(x), x.shape, x.dtype, hash(x.tobytes()) if x.nbytes <= _HASHED_BYTES else None)
-    epoch = getattr(x, "_epoch", None)
-    if epoch.__class__ is int:
-        return (Same(x), epoch)
-    if depth == 0:
-        return Same(x)
-    if kind in (list, tuple, set, frozenset):
-        items = list(x) if kind in (list, tuple) else sorted(map(repr, x))
-        return (kind, len(items), tuple([fingerprint(v, depth - 1) for v in items[:_LONG]]))
-    if kind is dict:
-        pairs = list(x.items())[:_LONG]
-        return (kind, len(x), tuple([(_name(k), fingerprint(v, depth - 1)) for k, v in pairs]))
-    if isinstance(x, StandsForFunction):
-        return (Same(x), fingerprint(x._f, depth))
-    if isinstance(x, types.MethodType):
-        return (Same(x.__func__), fingerprint(x.__self__, depth), _function(x.__func__, depth - 1))
-    if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
-        return Same(x)
-    return (Same(x), fingerprint(vars(x), depth - 1))
-
-
-def _name(key: Any) -> Hashable:
-    return key if isinstance(key, _SCALARS) else Same(key)
 
 
 class Same:
@@ -82,6 +58,278 @@ class Same:
         return f"{type(self.x).__name__} object"
 
 
+def fingerprint(x: Any, reads: Reads | None = None) -> Hashable:
+    """A hashable that changes when `x` does; it holds references, so that identities stay valid.
+
+    `reads` says which attributes count; without it, for a function those that its code reads, else all.
+    """
+    kind = type(x)
+    if kind in _SCALAR_SET:
+        return (kind, x) if kind is not float else (kind, x.hex())
+    if reads is None:
+        reads = reads_of(x) if isinstance(x, _CALLABLE) else Reads(all_names=True)
+    while True:
+        count = len(reads.codes)
+        found = _Walk(reads).of(x)
+        if len(reads.codes) == count:  # otherwise the code found names attributes that were passed over
+            return found
+
+
+class _Walk:
+    """One fingerprint in the making. What is met again is told by its number."""
+
+    __slots__ = ("reads", "seen")
+
+    def __init__(self, reads: Reads) -> None:
+        self.reads = reads
+        self.seen: dict[int, tuple[int, Any]] = {}
+
+    def of(self, x: Any) -> Hashable:
+        """The fingerprint of `x`."""
+        kind = type(x)
+        if kind in _SCALAR_SET:
+            return (kind, x) if kind is not float else (kind, x.hex())
+        before = self.seen.get(id(x))
+        if before is not None:
+            return before[0]
+        self.seen[id(x)] = (len(self.seen), x)
+        return _rule(kind)(self, x)
+
+    def all(self, items: Any) -> tuple[Hashable, ...]:
+        """Of each of them."""
+        return tuple([self.of(v) for v in items])
+
+    def pairs(self, items: Any) -> tuple[Any, ...]:
+        """Of each value, with its name."""
+        return tuple([(n, self.of(v)) for n, v in items])
+
+    # code -------------------------------------------------------------------------------------------------
+
+    def function(self, f: types.FunctionType) -> Hashable:
+        if is_library(f.__module__) or is_standard(f.__module__):
+            return Same(f)
+        self.reads.add(f.__code__)
+        found = self.pairs(reached(f))
+        if f.__dict__:
+            found += self.pairs([(n, v) for n, v in vars(f).items() if n not in _HIDDEN])
+        if f.__defaults__ or f.__kwdefaults__:
+            found += (("defaults", self.all((f.__defaults__, f.__kwdefaults__))),)
+        return (Same(f), Same(f.__code__), found)
+
+    def method(self, m: types.MethodType) -> Hashable:
+        return (self.of(m.__func__), self.of(m.__self__))
+
+    def builtin(self, f: types.BuiltinFunctionType) -> Hashable:
+        owner = f.__self__
+        return Same(f) if owner is None or isinstance(owner, types.ModuleType) else (f.__name__, self.of(owner))
+
+    def partial(self, p: functools.partial[Any]) -> Hashable:
+        return (Same(p), self.of(p.func), self.of(p.args), self.of(p.keywords))
+
+    def cached(self, f: Any) -> Hashable:
+        return (Same(f), self.of(f.__wrapped__))
+
+    def same(self, x: Any) -> Hashable:
+        return Same(x)
+
+    def stand_in(self, x: StandsForFunction) -> Hashable:
+        return (Same(x), self.of(x._f))
+
+    def python_module(self, m: types.ModuleType) -> Hashable:
+        """The attributes of a module that code names; of the standard library's, objects with state alone."""
+        if m is np:
+            return (Same(m), self.of(np.random.mtrand._rand)) if self.reads.has("random") else Same(m)
+        if m is sys or is_library(m.__name__):
+            return Same(m)
+        names, namespace = self.reads.names, vars(m)
+        chosen = [(n, namespace[n]) for n in names if n in namespace]
+        if is_standard(m.__name__):
+            chosen = [(n, v) for n, v in chosen if not isinstance(v, _STATELESS) and not _is_plain_function(v)]
+        return (Same(m), self.pairs(chosen))
+
+    def cls(self, c: type) -> Hashable:
+        """A user's class: what code names of it and its bases, and methods that operators call."""
+        users = _users(c)
+        if not users:
+            return Same(c)
+        found: dict[str, Any] = {}
+        for base in users:
+            named = dict(self.reads.among(vars(base)))
+            named.update((n, v) for n, v in vars(base).items() if n.startswith("__") and _function_of(v) is not None)
+            found.update(named)
+        values = [(n, v if (f := _function_of(v)) is None else f) for n, v in found.items() if n not in _HIDDEN]
+        return (Same(c), self.pairs(values))
+
+    # data -------------------------------------------------------------------------------------------------
+
+    def tensor(self, t: Tensor) -> Hashable:
+        attributes = t.__dict__
+        return (Same(t), self.pairs(attributes.items())) if attributes else Same(t)
+
+    def array(self, a: np.ndarray[Any, Any]) -> Hashable:
+        return (Same(a), a.shape, a.dtype, hash(a.tobytes()) if a.nbytes <= _HASHED_BYTES else None)
+
+    def sequence(self, items: Any) -> Hashable:
+        kind = type(items)
+        return (kind, len(items), _long(items) or self.all(items), self._extra(items, kind))
+
+    def set(self, items: Any) -> Hashable:
+        return (type(items), frozenset(self.all(items)))
+
+    def mapping(self, items: dict[Any, Any]) -> Hashable:
+        kind = type(items)
+        content = _long(items) or tuple([(_name(k), self.of(v)) for k, v in items.items()])
+        return (kind, len(items), content, self._extra(items, kind))
+
+    def _extra(self, x: Any, kind: type) -> Hashable:
+        """What instances of a user's container class hold beside their items."""
+        if not kind.__flags__ & _HEAP or is_standard(kind.__module__):
+            return None
+        return (self.pairs(self.reads.among(getattr(x, "__dict__", {}))), self.of(kind))
+
+    def raw_bytes(self, x: Any) -> Hashable:
+        return (Same(x), hash(bytes(x)))
+
+    def counted(self, x: Counted) -> Hashable:
+        """A module or optimizer: its counter, and what can change inside without being set."""
+        inside = _open_values(x)
+        if not inside and not _users(type(x)):
+            return (Same(x), x._epoch)
+        return (Same(x), x._epoch, self.pairs([(n, v) for n, v in inside if self.reads.has(n)]), self.of(type(x)))
+
+    def generator(self, g: types.GeneratorType[Any, Any, Any]) -> Hashable:
+        frame = g.gi_frame
+        return (Same(g), None if frame is None else (frame.f_lasti, self.of(dict(frame.f_locals))))
+
+    def python_random(self, r: random.Random) -> Hashable:
+        return (Same(r), hash(r.getstate()))
+
+    def numpy_random(self, r: Any) -> Hashable:
+        bits = getattr(r, "bit_generator", r)
+        state = r.get_state(legacy=False) if isinstance(r, np.random.RandomState) else bits.state
+        return (Same(r), repr(_flat(state)))
+
+    def object(self, x: Any) -> Hashable:
+        """Any other: attributes and slots that code names, and its class; the state of an iterator."""
+        kind = type(x)
+        if not kind.__flags__ & _HEAP:
+            return (Same(x), self._iterator(x)) if hasattr(kind, "__next__") else Same(x)
+        if is_library(kind.__module__):
+            return (Same(x), self.pairs(vars(x).items()) if hasattr(x, "__dict__") else None)
+        if is_standard(kind.__module__) and isinstance(x, Mapping):
+            return (Same(x), self.mapping(dict(x)))
+        attributes = list(self.reads.among(getattr(x, "__dict__", {})))
+        for base in kind.__mro__:
+            slots = base.__dict__.get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if self.reads.has(name) and name not in _HIDDEN and hasattr(x, name):
+                    attributes.append((name, getattr(x, name)))
+        return (Same(x), self.pairs(attributes), self.of(kind))
+
+    def _iterator(self, x: Any) -> Hashable:
+        """Where a built-in iterator stands, as pickling would have it."""
+        try:
+            return self.all(x.__reduce__()[1:])
+        except TypeError:
+            return None
+
+
+_HEAP = 1 << 9  # flag of classes made by Python code
+_STATELESS = (type, types.ModuleType)
+_CALLABLE = (types.FunctionType, types.MethodType, StandsForFunction)
+_RULES: dict[type, Callable[[_Walk, Any], Hashable]] = {
+    types.FunctionType: _Walk.function,
+    Tensor: _Walk.tensor,
+    Counted: _Walk.counted,
+    StandsForFunction: _Walk.stand_in,
+    types.MethodType: _Walk.method,
+    types.BuiltinFunctionType: _Walk.builtin,
+    functools.partial: _Walk.partial,
+    type(functools.lru_cache(len)): _Walk.cached,
+    DType: _Walk.same,
+    types.ModuleType: _Walk.python_module,
+    type: _Walk.cls,
+    dict: _Walk.mapping,
+    list: _Walk.sequence,
+    tuple: _Walk.sequence,
+    deque: _Walk.sequence,
+    set: _Walk.set,
+    frozenset: _Walk.set,
+    bytearray: _Walk.raw_bytes,
+    np.ndarray: _Walk.array,
+    types.GeneratorType: _Walk.generator,
+    random.Random: _Walk.python_random,
+    np.random.Generator: _Walk.numpy_random,
+    np.random.RandomState: _Walk.numpy_random,
+    np.random.BitGenerator: _Walk.numpy_random,
+}
+
+
+@functools.lru_cache(4096)
+def _users(c: type) -> tuple[type, ...]:
+    """The user's classes among `c` and its bases, outermost first."""
+    return tuple([b for b in reversed(c.__mro__) if not is_library(b.__module__) and not is_standard(b.__module__)])
+
+
+@functools.lru_cache(4096)
+def _rule(kind: type) -> Callable[[_Walk, Any], Hashable]:
+    return _RULES.get(kind) or next((r for t, r in _RULES.items() if issubclass(kind, t)), _Walk.object)
+
+
+def _long(items: Any) -> Hashable:
+    """Of many numbers and strings: their bytes. None for few, and for others."""
+    if len(items) <= _LONG:
+        return None
+    try:
+        return hash(marshal.dumps(items, 2))
+    except ValueError:
+        return None
+
+
+def _flat(state: Any) -> Any:
+    if isinstance(state, dict):
+        return [(k, _flat(v)) for k, v in state.items()]
+    return hash(state.tobytes()) if isinstance(state, np.ndarray) else state
+
+
+def _name(key: Any) -> Hashable:
+    return key if isinstance(key, _SCALARS) else Same(key)
+
+
+def _is_plain_function(value: Any) -> bool:
+    """Whether this is a function without an object whose state it uses."""
+    if isinstance(value, types.BuiltinFunctionType):
+        return value.__self__ is None or isinstance(value.__self__, types.ModuleType)
+    return isinstance(value, types.FunctionType)
+
+
+def _function_of(value: Any) -> types.FunctionType | None:
+    """The function behind a method, a property or a wrapped function."""
+    if isinstance(value, property):
+        value = value.fget
+    value = getattr(value, "__func__", value)
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def is_fixed(value: Any) -> bool:
+    """Whether a value can only change by being set anew, or has a counter of its own."""
+    if isinstance(value, tuple):
+        return all(map(is_fixed, value))
+    return isinstance(value, _FIXED) or (isinstance(value, types.FunctionType) and not reached(value))
+
+
+def _open_values(x: Counted) -> list[tuple[str, Any]]:
+    """Attributes of `x`, and of modules inside it, that can change without being set; found once per epoch."""
+    state = x.__dict__
+    found = state.get("_open_values")
+    if found is None or found[0] != x._epoch:
+        values = []
+        for part in x.modules() if hasattr(x, "modules") else (x,):
+            values += [(n, v) for n, v in vars(part).items() if not n.startswith("_") and not is_fixed(v)]
+        found = state["_open_values"] = (x._epoch, values)
+    return found[1]  # type: ignore[no-any-return]
+
+
 def tensors_in(found: Any) -> Iterator[Tensor]:
     """The tensors that a fingerprint names."""
     stack = [found]
@@ -91,51 +339,3 @@ def tensors_in(found: Any) -> Iterator[Tensor]:
             stack.extend(x)
         elif isinstance(x, Same) and isinstance(x.x, Tensor):
             yield x.x
-
-
-def _function(f: types.FunctionType, depth: int) -> Hashable:
-    """What a function's code can reach by name."""
-    if depth <= 0 or is_library(f.__module__):
-        return None
-    return tuple([(name, fingerprint(value, depth)) for name, value in reached(f)])
-
-
-def is_library(module: str | None) -> bool:
-    """Whether code of this module is taken to depend on its arguments alone."""
-    return module is None or module.partition(".")[0] in _LIBRARIES
-
-
-_LIBRARIES = frozenset({"jitgrad", "numpy", "builtins", "math", "functools", "itertools"})
-
-
-def reached(f: types.FunctionType) -> list[tuple[str, Any]]:
-    """Closure cells and named globals of `f` and of the code objects inside it, with their values."""
-    code, namespace = f.__code__, f.__globals__
-    found = [(n, namespace[n]) for n in _global_names(code) if n in namespace]
-    if f.__closure__:
-        found += zip(code.co_freevars, map(_content, f.__closure__), strict=True)
-    if f.__defaults__:
-        found.append(("<defaults>", f.__defaults__))
-    return [pair for pair in found if pair[1].__class__ is not types.ModuleType]
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # an empty cell
-        return None
-
-
-@functools.lru_cache(4096)
-def _global_names(code: types.CodeType) -> tuple[str, ...]:
-    """The globals that `code` and the code objects inside it read; names of attributes are not among them."""
-    names: dict[str, None] = {}
-    stack = [code]
-    while stack:
-        current = stack.pop()
-        names.update((i.argval, None) for i in dis.get_instructions(current) if i.opname in _READS)
-        stack.extend(c for c in current.co_consts if isinstance(c, types.CodeType))
-    return tuple(names)
-
-
-_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})

@@ -136,7 +136,9 @@ class CompiledFunction(StandsForFunction):
         if changed is not None:
             return f"the call changed {changed}"
         leaves, structure = flatten_call(*call)
-        if any(x is not y for x, y in zip(leaves, tracer.leaves, strict=False) if isinstance(y, Tensor)):
+        if structure != key[0] or any(
+            x is not y for x, y in zip(leaves, tracer.leaves, strict=True) if isinstance(x, Tensor)
+        ):
             return "the call changed its arguments"
         key_now = call_key(self._f, leaves, structure)
         if key_now != key:

@@ -13,6 +13,7 @@ from typing import Any
 from .. import pytree
 from ..mode import local
 from ..tensor import Tensor
+from .code import Reads, reads_of
 from .fingerprint import Same, fingerprint
 from .memory import overlaps
 
@@ -32,8 +33,17 @@ def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[An
 
 def call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any) -> tuple[Any, ...]:
     """The key of calling `f` with these argument leaves."""
+    reads = reads_of(f)
+    while True:
+        count = len(reads.codes)
+        found = _call_key(f, leaves, structure, reads)
+        if len(reads.codes) == count:  # otherwise methods of the arguments name attributes that were passed over
+            return found
+
+
+def _call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any, reads: Reads) -> tuple[Any, ...]:
     mode = local.mode
-    parts: list[Any] = [structure, (mode.grad, mode.inference, mode.default_dtype), fingerprint(f), (), ()]
+    parts: list[Any] = [structure, (mode.grad, mode.inference, mode.default_dtype), fingerprint(f, reads), (), ()]
     tensors = views = 0
     for x in leaves:
         if isinstance(x, Tensor):
@@ -41,10 +51,13 @@ def call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any) -> tu
             tensors += 1
             views += data.base is not None
             same = None if type(x) is Tensor else Same(x)  # a parameter may be reached through its module as well
+            extra = x.__dict__
             hooks = fingerprint(list(x._hooks.values())) if x._hooks else None
             parts.append((data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, same, hooks))
+            if extra:
+                parts.append(fingerprint(extra, reads))
         else:
-            parts.append(fingerprint(x))
+            parts.append(fingerprint(x, reads))
     if tensors > 1:
         if len(set(map(id, leaves))) < len(leaves):
             parts[3] = _repeats(leaves)

@@ -7,24 +7,15 @@ its code once, when it is traced; at each call only their values are compared.
 
 from __future__ import annotations
 
-import dis
 import functools
 import types
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-import numpy as np
-
-from jitgrad.ir.dtypes import DType
-
-from ..epoch import Counted, WatchedDict, WatchedList
-from ..tensor import Tensor
-from .fingerprint import Same, fingerprint, is_library, reached
+from .code import DYNAMIC, attribute_names, is_library, is_standard, reached
+from .fingerprint import Same, fingerprint, is_fixed
 
 _ENTRIES = ("forward", "step", "__call__")
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), DType, Tensor, type, types.ModuleType)
-_DYNAMIC = frozenset({"getattr", "vars", "hasattr"})
-_ATTRIBUTE_READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 Read = Callable[[], Hashable]
 
@@ -101,7 +92,7 @@ def _owner(cls: type, name: str) -> type | None:
     """The user's class that defines `name`."""
     for base in cls.__mro__:
         if name in base.__dict__:
-            return None if is_library(base.__module__) else base
+            return None if is_library(base.__module__) or is_standard(base.__module__) else base
     return None
 
 
@@ -118,7 +109,7 @@ def _reachable(cls: type) -> set[str]:
         function = _function_of(owner.__dict__[name])
         if function is not None:
             for code in _codes(function):
-                stack.extend(_attribute_names(code))
+                stack.extend(attribute_names(code))
     return found
 
 
@@ -129,19 +120,6 @@ def _codes(function: Any) -> Iterator[types.CodeType]:
         function = getattr(function, "__wrapped__", None)
 
 
-@functools.lru_cache(4096)
-def _attribute_names(code: types.CodeType) -> frozenset[str]:
-    """The attributes that a code object and those inside it read."""
-    names: set[str] = set()
-    stack = [code]
-    while stack:
-        current = stack.pop()
-        names.update(i.argval for i in dis.get_instructions(current) if i.opname in _ATTRIBUTE_READS)
-        names.update(_DYNAMIC.intersection(current.co_names))
-        stack.extend(c for c in current.co_consts if isinstance(c, types.CodeType))
-    return frozenset(names)
-
-
 def _of_instance(thing: Any) -> Iterator[tuple[str, Any]]:
     """Attributes that can change inside without being set, if the code may read them; and hooks."""
     names = _read_of_instances(type(thing))
@@ -149,7 +127,7 @@ def _of_instance(thing: Any) -> Iterator[tuple[str, Any]]:
         if name.endswith("_hooks") and name.startswith("_"):
             if value:
                 yield name, [getattr(hook, "function", hook) for hook in value.values()]
-        elif not name.startswith("_") and (names is None or name in names) and not _is_fixed(value):
+        elif not name.startswith("_") and (names is None or name in names) and not is_fixed(value):
             yield name, value
 
 
@@ -160,14 +138,5 @@ def _read_of_instances(cls: type) -> set[str] | None:
         owner = _owner(cls, name)
         function = None if owner is None else _function_of(owner.__dict__[name])
         for code in _codes(function):
-            names |= _attribute_names(code)
-    return None if not names or names & _DYNAMIC else names
-
-
-def _is_fixed(value: Any) -> bool:
-    """Whether a value can only change by being set anew, or has a counter of its own."""
-    if isinstance(value, tuple):
-        return all(map(_is_fixed, value))
-    if isinstance(value, (*_PLAIN, np.generic, Counted, WatchedDict, WatchedList, types.BuiltinFunctionType)):
-        return True
-    return isinstance(value, types.FunctionType) and not reached(value)
+            names |= attribute_names(code)
+    return None if not names or names & DYNAMIC else names
