@@ -180,7 +180,7 @@ def _suffixes(t: Tensor) -> list[str]:
     if t.dtype not in silent:
         out.append(f"dtype={t.dtype!r}")
     if t.grad_fn is not None:
-        out.append(f"grad_fn=<{t.grad_fn.name}>")
+        out.append(f"grad_fn=<{t.grad_fn.name()}>")
     elif t.requires_grad:
         out.append("requires_grad=True")
     return out

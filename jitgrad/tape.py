@@ -68,7 +68,6 @@ class TapeNode:
         self.hooks: Any = None
         self.location: Any = None
 
-    @property
     def name(self) -> str:
         """As PyTorch prints a `grad_fn`: `MulBackward0`."""
         return f"{type(self.op).__name__}Backward0"
@@ -81,10 +80,10 @@ class TapeNode:
         return self.op.infer(*operands)
 
     def __call__(self, *cotangents: Any) -> Any:
-        raise TypeError(f"{self.name} is not callable; use jitgrad.autograd.grad")
+        raise TypeError(f"{self.name()} is not callable; use jitgrad.autograd.grad")
 
     def __repr__(self) -> str:
-        return f"<{self.name}>"
+        return f"<{self.name()}>"
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:

@@ -78,6 +78,6 @@ def check_node(node: TapeNode, grads: Sequence[Any]) -> None:
     for i, g in enumerate(grads):
         data = g._data if isinstance(g, Tensor) else g
         if isinstance(data, np.ndarray) and data.dtype.kind not in "biu" and np.isnan(data).any():
-            error = AutogradError(f"Function '{node.name}' returned nan values in its {i}th output.")
+            error = AutogradError(f"Function '{node.name()}' returned nan values in its {i}th output.")
             error.attach_location(str(node.location) if node.location else None)
             raise error

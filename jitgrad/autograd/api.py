@@ -28,22 +28,26 @@ def _cotangents(outputs: Sequence[Tensor], given: Any, create: bool) -> list[Any
     """One cotangent per output: data, or tensors with `create`; ones for a 0-d output without one."""
     grads = [None] * len(outputs) if given is None else list(_tuple(given))
     if len(grads) != len(outputs):
-        raise AutogradError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+        raise located(AutogradError(f"got {len(outputs)} tensors and {len(grads)} gradients"))
     tracer = local.mode.tracer
     out: list[Any] = []
     for t, g in zip(outputs, grads, strict=True):
         if not t._requires_grad:
-            raise AutogradError(
-                "element 0 of tensors does not require grad and does not have a grad_fn"
-                if len(outputs) == 1
-                else f"element {len(out)} of tensors does not require grad and does not have a grad_fn"
+            raise located(
+                AutogradError(
+                    "element 0 of tensors does not require grad and does not have a grad_fn"
+                    if len(outputs) == 1
+                    else f"element {len(out)} of tensors does not require grad and does not have a grad_fn"
+                )
             )
         if g is None:
             if t.type_.numel != 1:
-                raise AutogradError("grad can be implicitly created only for scalar outputs")
+                raise located(AutogradError("grad can be implicitly created only for scalar outputs"))
             g = wrap(np.ones(t.shape, t._data.dtype)) if tracer is None else tracer.full(t.type_, 1)
         elif g.shape != t.shape:
-            raise ShapeError(f"Mismatch in shape: grad_output has shape {g.shape} and output has shape {t.shape}")
+            raise located(
+                ShapeError(f"Mismatch in shape: grad_output has shape {g.shape} and output has shape {t.shape}")
+            )
         elif g.dtype is not t.dtype:
             g = g.to(t.dtype)
         out.append(g if create else (g._data if tracer is None else tracer.value(g)))
@@ -140,7 +144,7 @@ def grad(
     wanted = _tuple(inputs)
     for i, t in enumerate(wanted):
         if not t._requires_grad:
-            raise AutogradError(f"One of the differentiated Tensors does not require grad (input {i})")
+            raise located(AutogradError(f"One of the differentiated Tensors does not require grad (input {i})"))
     edges = [edge(t) for t in wanted]
     outs = _tuple(outputs)
     grads = _run(outs, grad_outputs, edges, retain_graph, create_graph)
@@ -151,9 +155,11 @@ def grad(
             found.append(t.new_zeros(t.shape))  # type: ignore[attr-defined]
             continue
         if g is None and not allow_unused:
-            raise AutogradError(
-                "One of the differentiated Tensors appears to not have been used in the graph. "
-                "Set allow_unused=True if this is the desired behavior."
+            raise located(
+                AutogradError(
+                    "One of the differentiated Tensors appears to not have been used in the graph. "
+                    "Set allow_unused=True if this is the desired behavior."
+                )
             )
         found.append(_result(g, create_graph))
     return tuple(found)

@@ -121,7 +121,7 @@ def _check(nodes: Sequence[TapeNode]) -> None:
             if owner is not None and owner._version != (0 if expected is None else expected[i]):
                 raise AutogradError(
                     f"one of the variables needed for gradient computation has been modified by an inplace "
-                    f"operation: {node.name} needs version {0 if expected is None else expected[i]} of its "
+                    f"operation: {node.name()} needs version {0 if expected is None else expected[i]} of its "
                     f"{_slot_name(node, i)}, which is now at version {owner._version}"
                 )
 
@@ -150,7 +150,7 @@ def operand_types(node: TapeNode, known: dict[Any, TensorType]) -> tuple[TensorT
             t = node.types[i]
             types.append(t if isinstance(t, TensorType) else TensorType(t[0], dtypes.FROM_NUMPY[t[1]]))
         else:
-            raise AutogradError(f"{node.name}: operand {i} has no type")
+            raise AutogradError(f"{node.name()}: operand {i} has no type")
     return tuple(types)
 
 

@@ -75,7 +75,6 @@ class FunctionNode(TapeNode):
     results: tuple[TensorType, ...]
     slots: tuple[int, ...]
 
-    @property
     def name(self) -> str:
         """`SquareBackward`, as PyTorch names it."""
         return f"{self.function.__name__}Backward"
@@ -99,7 +98,7 @@ class FunctionNode(TapeNode):
         count = len(self.context.needs_input_grad)
         if len(given) < count or any(g is not None for g in given[count:]):
             raise AutogradError(
-                f"function {self.name} returned an incorrect number of gradients (expected {count}, got {len(given)})"
+                f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(given)})"
             )
         tensors = [self._fitted(i, given[i], t) for i, t in zip(self.slots, self.types, strict=True)]
         if create:
@@ -111,7 +110,9 @@ class FunctionNode(TapeNode):
         if g is None:
             return None
         if not isinstance(g, Tensor):
-            raise ArgumentTypeError(f"expected Tensor or None as gradient {i} of {self.name} (got {type(g).__name__})")
+            raise ArgumentTypeError(
+                f"expected Tensor or None as gradient {i} of {self.name()} (got {type(g).__name__})"
+            )
         if g._data.shape != t.shape:
             try:
                 fits = np.broadcast_shapes(t.shape, g._data.shape) == g._data.shape
@@ -119,7 +120,7 @@ class FunctionNode(TapeNode):
                 fits = False
             if not fits:
                 raise AutogradError(
-                    f"function {self.name} returned an invalid gradient at index {i} - got {list(g.shape)} but "
+                    f"function {self.name()} returned an invalid gradient at index {i} - got {list(g.shape)} but "
                     f"expected shape compatible with {list(t.shape)}"
                 )
             extra = len(g.shape) - len(t.shape)

@@ -268,3 +268,19 @@ def test_gradients_of_some_of_the_operands():
         (g,) = jg.autograd.grad(added, x, retain_graph=True, create_graph=create)
         (h,) = jg.autograd.grad(product, w, create_graph=create)
         assert (g.tolist(), h.tolist()) == ([2.0, 2.0], [6.0, 12.0])
+
+
+def test_a_grad_fn_says_its_name():
+    y = jg.ones(2, requires_grad=True).exp() * 2
+    assert y.grad_fn.name() == "MulBackward0" and y.grad_fn.next_functions[0][0].name() == "ExpBackward0"
+
+
+def test_errors_of_backward_name_the_line():
+    for call in (
+        lambda: jg.ones(2).sum().backward(),
+        lambda: jg.ones(2, requires_grad=True).backward(),
+        lambda: jg.ones(2, requires_grad=True).backward(jg.ones(3)),
+        lambda: jg.autograd.grad(jg.ones(2).sum(), jg.ones(2)),
+    ):
+        with pytest.raises(RuntimeError, match=r"at .*test_backward\.py:\d+ in test_errors_of_backward"):
+            call()
