@@ -15,6 +15,7 @@ from ..memo import Memo
 
 _LIBRARIES = frozenset({"jitgrad", "numpy"})  # code of these is taken to depend on its arguments alone
 _GLOBAL_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_IMPORTS = frozenset({"IMPORT_NAME"})
 _ATTRIBUTE_READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 DYNAMIC = frozenset({"getattr", "vars", "hasattr", "__dict__", "attrgetter", "asdict", "astuple", "copy", "deepcopy"})
 
@@ -127,6 +128,6 @@ def _global_names(code: types.CodeType) -> tuple[tuple[str, ...], tuple[str, ...
         for i in dis.get_instructions(current):
             if i.opname in _GLOBAL_READS:
                 names[i.argval] = None
-            elif i.opname == "IMPORT_NAME":
+            elif i.opname in _IMPORTS:
                 imported[i.argval] = None
     return tuple(names), tuple(imported)

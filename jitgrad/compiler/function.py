@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-import threading
 import time
 import types
 import warnings
-from collections import Counter, OrderedDict
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,8 +30,8 @@ from .specialise import Escapes, Specialisation, replay, specialise
 from .tracer import Tracer
 
 _MAX_SPECIALISATIONS = 128
+_MAX_WITH_ONE_KEY = 16
 _OWN_REFERENCES = 4  # to a user's array: the tracer's list, its tensor, the loop below and the question itself
-_trace_lock = threading.RLock()
 
 
 class _Eager:
@@ -53,9 +52,10 @@ class CompiledFunction(StandsForFunction):
         self._name = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "").replace(".", "_")
         self._fullgraph = fullgraph
         self._dump = dump
-        self._entries: OrderedDict[Any, list[Specialisation | _Eager]] = OrderedDict()
-        self._escaped: set[Any] = set()
-        self._misses: list[Miss] = []
+        self._entries: dict[Any, list[Specialisation | _Eager]] = {}
+        self._last_key: Any = None
+        self._escaped: dict[Any, None] = {}
+        self._misses: deque[Miss] = deque(maxlen=_MAX_SPECIALISATIONS)
         self._not_kept: Counter[str] = Counter()
         self._calls = 0
 
@@ -75,12 +75,8 @@ class CompiledFunction(StandsForFunction):
                 return self._f(*args, **kwargs)
             if entry.guards.hold(leaves):
                 return replay(entry, leaves)
-        return self._first_call(key, leaves, args, kwargs)
-
-    def _first_call(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
-        with _trace_lock:
-            self._note_miss(key)
-            return self._trace(key, leaves, args, kwargs)
+        self._note_miss(key)
+        return self._trace(key, leaves, args, kwargs)
 
     def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
         tracer = Tracer(leaves, self._fullgraph)
@@ -120,7 +116,8 @@ class CompiledFunction(StandsForFunction):
                 raise CompileError(f"compile(fullgraph=True): {reason}")
             if key in self._escaped:
                 self._run_eagerly_from_now_on(key, reason, None)
-            self._escaped.add(key)
+            self._escaped[key] = None
+            _keep_newest(self._escaped)
             self._not_kept[reason] += 1
             run_segment(tracer)
             return result
@@ -162,15 +159,14 @@ class CompiledFunction(StandsForFunction):
         self._store(key, _Eager(reason, location))
 
     def _store(self, key: Any, entry: Specialisation | _Eager) -> None:
-        self._entries.setdefault(key, []).append(entry)
-        self._entries.move_to_end(key)
-        if len(self._entries) > _MAX_SPECIALISATIONS:
-            self._entries.popitem(last=False)
+        """Without a lock, which a fork might find taken: of entries stored at once, one may be made again."""
+        self._entries[key] = [*self._entries.pop(key, ()), entry][-_MAX_WITH_ONE_KEY:]
+        _keep_newest(self._entries)
+        self._last_key = key
 
     def _note_miss(self, key: Any) -> None:
-        if self._entries:
-            last = next(reversed(self._entries))
-            self._misses.append(describe_miss(last, key))
+        if self._last_key is not None:
+            self._misses.append(describe_miss(self._last_key, key))
 
     def explain(self) -> Explanation:
         """What was captured and compiled, why calls missed, and what runs eagerly; print it."""
@@ -186,6 +182,11 @@ class CompiledFunction(StandsForFunction):
 
 def _remake(f: Any, fullgraph: bool, dump: str | None) -> CompiledFunction:
     return CompiledFunction(f, fullgraph=fullgraph, dump=dump)
+
+
+def _keep_newest(table: dict[Any, Any]) -> None:
+    while len(table) > _MAX_SPECIALISATIONS:
+        table.pop(next(iter(list(table))), None)
 
 
 def _outputs(result: Any, tracer: Tracer) -> set[int]:
