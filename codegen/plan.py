@@ -135,9 +135,12 @@ class _Planner:
                 self.plan.places[value] = self.plan.places[old]
 
     def _may_write_back(self, n: int, old: Value, new: Value) -> bool:
-        """Whether step `n` may compute `new` right into the memory of the input `old`."""
+        """Whether step `n` may compute `new` right into the memory of the input `old`.
+
+        Not before steps of the host, which may raise: a call that fails has changed no input.
+        """
         last = self.last_use.get(old, -1)
-        if old in self.outputs or last > n:
+        if old in self.outputs or last > n or any(isinstance(s, HostStep) for s in self.program.steps[n + 1 :]):
             return False
         return last < n or self._take_over(n, old, new)
 

@@ -26,7 +26,7 @@ from .guards import Guards
 from .key import call_key, flatten_call
 from .materialise import run_segment
 from .results import unrepeatable
-from .specialise import Escapes, Specialisation, replay, specialise
+from .specialise import REFUSED, Escapes, Specialisation, replay, specialise
 from .tracer import Tracer
 
 _MAX_SPECIALISATIONS = 128
@@ -74,7 +74,8 @@ class CompiledFunction(StandsForFunction):
                 entry.runs += 1
                 return self._f(*args, **kwargs)
             if entry.guards.hold(leaves):
-                return replay(entry, leaves)
+                result = replay(entry, leaves)
+                return self._f(*args, **kwargs) if result is REFUSED else result
         self._note_miss(key)
         return self._trace(key, leaves, args, kwargs)
 
@@ -99,7 +100,8 @@ class CompiledFunction(StandsForFunction):
             self._run_eagerly_from_now_on(key, tracer.broken, tracer.broken_at)
             return box[0]
         reason = self._why_not_replayable(tracer, key, (args, kwargs), box)
-        return self._finish(tracer, key, leaves, box[0], reason, rebound, trace_ms)
+        result = self._finish(tracer, key, leaves, box[0], reason, rebound, trace_ms)
+        return self._f(*args, **kwargs) if result is REFUSED else result
 
     def _finish(
         self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, reason: str | None, rebound: int,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Graph, Value
 from jitgrad.ir.ops.arithmetic import Neg
 from jitgrad.ir.types import TensorType
@@ -21,7 +22,6 @@ from jitgrad.ir.types import TensorType
 from .. import pytree
 from ..aliasing import alias, storage_of, views
 from ..backend import Observer, compile_graph, load
-from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
 from .guards import Guards
@@ -54,6 +54,9 @@ class Specialisation:
     trace_ms: float = 0.0
     compile_ms: float = 0.0
     runs: int = 0
+
+
+REFUSED = object()  # the result of a call that has to run eagerly, to fail or to go on as eager code does
 
 
 class Escapes(Exception):
@@ -138,7 +141,7 @@ class _Recipes:
 def _plan_histories(tracer: Tracer, recipes: _Recipes) -> tuple[Stage, ...]:
     """The forward call as differentiable ops, if any result requires gradients."""
     results = _differentiable(recipes)
-    if not results or not local.mode.grad:
+    if not results:
         return ()
     for node in tape_nodes([t._node for t in results.values() if t._node is not None]):
         if node.__class__ is not TapeNode or node.hooks is not None:
@@ -164,9 +167,14 @@ def _differentiable(recipes: _Recipes) -> dict[Value, Tensor]:
 
 
 def replay(spec: Specialisation, leaves: Sequence[Any]) -> Any:
-    """One call: fetch, run, write back, hand out."""
+    """One call: fetch, run, write back, hand out. `REFUSED` if an op refuses a value; then nothing has changed."""
     arrays = [source.fetch(leaves) for source in spec.sources]
-    outs = spec.executable(arrays)
+    try:
+        outs = spec.executable(arrays)
+    except InternalError:
+        raise
+    except Exception:
+        return REFUSED
     spec.runs += 1
     for out, slot, in_place in spec.writes:
         tensor = spec.sources[slot].tensor(leaves)  # type: ignore[union-attr]

@@ -1,6 +1,7 @@
 """What eager execution refuses in values, a compiled function refuses as well: same error, nothing written."""
 
 import pytest
+from programs_compared import agree
 
 import jitgrad as jg
 import jitgrad.nn.functional as F
@@ -53,3 +54,32 @@ def test_the_error_names_the_line():
         f(jg.ones(2, 3), jg.tensor([0, 1]))
         with pytest.raises(IndexError, match=r"test_checks\.py:\d+ in test_the_error_names_the_line\.step"):
             f(jg.ones(2, 3), jg.tensor([0, 7]))
+
+
+def test_a_refused_value_leaves_what_eager_code_leaves():
+    def program(compile):
+        def divide(x, a, b):
+            x.add_(1)
+            y = a // b
+            x.mul_(2)
+            return y
+
+        def take(x, i):
+            y = x * 2
+            x.add_(1)
+            try:
+                return y[i]
+            except IndexError:
+                x.mul_(3)
+                return x * 0
+
+        divide, take = compile(divide), compile(take)
+        x = jg.tensor([1.0, 2.0])
+        for divisor, index in (([0, 1], [0, 5]), ([1, 2], [0, 1]), ([0, 1], [0, 5]), ([2, 1], [1, 1])):
+            try:
+                yield divide(x, jg.tensor([4, 5]), jg.tensor(divisor))
+            except ZeroDivisionError:
+                yield "refused"
+            yield x, take(x, jg.tensor(index)), x
+
+    agree(program)

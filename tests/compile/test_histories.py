@@ -110,3 +110,23 @@ def test_tensors_made_inside_that_require_gradients():
             yield y, y.grad, leaf, leaf.grad
 
     agree(program)
+
+
+def test_grad_mode_switched_on_inside():
+    def program(compile):
+        def f(x):
+            with jg.no_grad():
+                y = x * 2
+            with jg.enable_grad():
+                return y, x * 3
+
+        f = compile(f)
+        for _ in range(3):
+            x = ramp()
+            yield f(x)
+            with jg.no_grad():
+                y, z = f(x)
+            z.sum().backward()
+            yield y, z, x.grad
+
+    agree(program)
