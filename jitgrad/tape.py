@@ -41,7 +41,7 @@ class TapeNode:
     """One recorded op. `saved` holds residual data (operands, then results; None where not used).
 
     `types` gives an operand's type where it has neither an edge nor saved data. `owners` and `versions` detect
-    writes to saved data; `saved` is None once the node's gradient has been taken.
+    writes to saved data; `saved` is None once it is released.
     """
 
     __slots__ = (
@@ -78,6 +78,13 @@ class TapeNode:
             shape = np.broadcast_shapes(*(t.shape for t in operands))
             operands = tuple(t.with_shape(shape) for t in operands)
         return self.op.infer(*operands)
+
+    def release(self) -> None:
+        """Forget what was saved, once the gradient has been taken; what saved nothing can be gone through again."""
+        for x in self.saved:
+            if x is not None:
+                self.saved = self.owners = None
+                break
 
     def __call__(self, *cotangents: Any) -> Any:
         raise TypeError(f"{self.name()} is not callable; use jitgrad.autograd.grad")

@@ -79,7 +79,7 @@ def backward(
         grads = _step_by_step(nodes, roots, cotangents, targets, create)
     if not retain:
         for node in nodes:
-            node.saved = node.owners = None
+            node.release()
     tracer = local.mode.tracer
     if tracer is not None and not create:
         return {e: tracer.detached(g) for e, g in grads.items()}

@@ -79,6 +79,11 @@ class FunctionNode(TapeNode):
         """`SquareBackward`, as PyTorch names it."""
         return f"{self.function.__name__}Backward"
 
+    def release(self) -> None:
+        """Forget what `forward` saved, if it did."""
+        if self.context._saved:
+            self.saved = self.owners = None
+
     def infer_results(self, operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
         """Types as `forward` gave them."""
         return self.results

@@ -284,3 +284,19 @@ def test_errors_of_backward_name_the_line():
     ):
         with pytest.raises(RuntimeError, match=r"at .*test_backward\.py:\d+ in test_errors_of_backward"):
             call()
+
+
+def test_two_losses_may_share_what_saves_nothing():
+    w = jg.arange(4.0).requires_grad_()
+    a, b = (w.reshape(2, 2) + 1).unbind(0)
+    (a * a).sum().backward()
+    (b * b).sum().backward()
+    assert w.grad.tolist() == [2.0, 4.0, 6.0, 8.0]
+    y = (w + 2).sum()
+    y.backward()
+    y.backward()
+    assert w.grad.tolist() == [4.0, 6.0, 8.0, 10.0]
+    z = jg.exp(w)
+    z.sum().backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        z.sum().backward()

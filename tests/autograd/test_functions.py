@@ -55,3 +55,25 @@ def test_the_penalty_on_a_gradient_as_scripts_write_it():
     )  # fmt: skip
     ((g.norm(2, dim=1) - 1) ** 2).mean().backward()
     assert x.grad.shape == (4, 2)
+
+
+def test_a_function_that_saves_tensors_is_gone_through_once():
+    class Square(jg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+
+    x = jg.ones(2, requires_grad=True)
+    y, z = Square.apply(x).sum(), doubled(lambda g: g * 2)(x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.backward()
+    z.backward()
+    z.backward()
+    assert x.grad.tolist() == [6.0, 6.0]
