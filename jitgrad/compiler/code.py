@@ -40,11 +40,12 @@ def is_standard(module: str | None) -> bool:
 class Reads:
     """The attribute names that some code objects read."""
 
-    __slots__ = ("all_names", "codes", "names")
+    __slots__ = ("all_names", "codes", "mentioned", "names")
 
     def __init__(self, all_names: bool = False) -> None:
         self.codes: dict[int, types.CodeType] = {}
         self.names: set[str] = set()
+        self.mentioned: set[str] = set()  # these, and globals
         self.all_names = all_names
 
     def add(self, code: types.CodeType) -> None:
@@ -53,6 +54,7 @@ class Reads:
             self.codes[id(code)] = code
             names = attribute_names(code)
             self.names |= names
+            self.mentioned.update(*[inner.co_names for inner in _with_inner(code)])
             self.all_names = self.all_names or not names.isdisjoint(DYNAMIC)
 
     def has(self, name: str) -> bool:

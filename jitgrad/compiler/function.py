@@ -20,6 +20,7 @@ from ..backend import load_if_numba_is
 from ..dump import observer_for
 from ..mode import local
 from ..tensor import Tensor, rebinding
+from .effects import may_have_effects, noticed
 from .explain import Explanation, Miss, describe_miss
 from .fingerprint import StandsForFunction, tensors_in
 from .guards import Guards
@@ -86,7 +87,8 @@ class CompiledFunction(StandsForFunction):
         rebound = rebinding.count
         mode.tracer = tracer
         try:
-            box = [self._f(*args, **kwargs)]
+            with noticed(tracer, may_have_effects(self._f, key[2])):
+                box = [self._f(*args, **kwargs)]
         except BaseException:
             if mode.tracer is tracer:
                 mode.tracer = None
