@@ -19,7 +19,7 @@ class Miss:
         return "; ".join(self.differences) or "guards on captured state failed"
 
 
-_LEAF_FIELDS = ("shape", "dtype", "requires_grad", "contiguous", "identity", "gradient hooks")
+_LEAF_FIELDS = ("shape", "dtype", "requires_grad", "layout", "identity", "gradient hooks")
 _PARTS = (
     "argument structure", "ambient state (grad mode, default dtype)", "values the function reads",
     "which arguments are the same tensor", "which arguments share memory",

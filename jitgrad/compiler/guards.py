@@ -13,7 +13,7 @@ import numpy as np
 
 from ..tensor import Tensor, rebinding
 from .fingerprint import Same
-from .memory import owner
+from .memory import layout, owner
 from .sources import ArgumentSource, CapturedSource, GradSource, TensorSource, grad_of_its_own
 from .surroundings import Surroundings
 from .tracer import Tracer
@@ -75,8 +75,7 @@ class Guards:
     def _find_facts(self) -> Hashable:
         """What the trace took for granted of captured tensors."""
         tensors = [
-            (t._data.shape, t._data.dtype, t._data.flags.c_contiguous, t._requires_grad, bool(t._hooks))
-            for t in self._captured
+            (t._data.shape, t._data.dtype, layout(t._data), t._requires_grad, bool(t._hooks)) for t in self._captured
         ]
         views = [(t._requires_grad, t._view and (Same(t._view.base), t._view.ops)) for t in self._views]
         by_owner = self._find_memory()

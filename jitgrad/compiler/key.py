@@ -15,7 +15,7 @@ from ..mode import local
 from ..tensor import Tensor
 from .code import Reads, reads_of
 from .fingerprint import Same, fingerprint
-from .memory import overlaps
+from .memory import layout, overlaps
 
 LEAVES = 5  # where the parts of the single arguments start
 
@@ -53,7 +53,7 @@ def _call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any, read
             same = None if type(x) is Tensor else Same(x)  # a parameter may be reached through its module as well
             extra = x.__dict__
             hooks = fingerprint(list(x._hooks.values())) if x._hooks else None
-            parts.append((data.shape, data.dtype, x._requires_grad, data.flags.c_contiguous, same, hooks))
+            parts.append((data.shape, data.dtype, x._requires_grad, layout(data), same, hooks))
             if extra:
                 parts.append(fingerprint(extra, reads))
         else:

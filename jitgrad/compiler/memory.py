@@ -1,4 +1,4 @@
-"""Which arrays share memory."""
+"""How arrays lie in memory, and which share it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+
+def layout(array: Array) -> bool | tuple[Any, ...]:
+    """What of an array's memory decides which views it has and whether it can be written: True if all is plain."""
+    flags = array.flags
+    if flags.c_contiguous and flags.writeable:
+        return True
+    return (*array.strides, flags.writeable)
 
 
 def owner(array: Array) -> int:

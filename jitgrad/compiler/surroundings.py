@@ -59,25 +59,34 @@ class Surroundings:
 def _of_class(cls: type) -> Iterator[tuple[str, Read]]:
     """The methods that the entry points reach, what those read by name, and class attributes they use."""
     for name in sorted(_reachable(cls)):
-        owner = _owner(cls, name)
-        if owner is None:
-            continue
         label = f"{cls.__name__}.{name}"
-        function = _function_of(owner.__dict__[name])
-        if function is None:
+        functions = _functions(cls, name)
+        if not functions:
             yield label, functools.partial(_class_value, cls, name)
             continue
-        yield label, functools.partial(_method, cls, name)
-        if reached(function):
-            yield f"a global that {label} reads", functools.partial(fingerprint, function)
+        yield label, functools.partial(_methods, cls, name)
+        for function in functions:
+            if reached(function):
+                yield f"a global that {label} reads", functools.partial(fingerprint, function)
 
 
 def _class_value(cls: type, name: str) -> Hashable:
     return fingerprint(getattr(cls, name, None))
 
 
-def _method(cls: type, name: str) -> Hashable:
-    return Same(_function_of(getattr(cls, name, None)))
+def _methods(cls: type, name: str) -> Hashable:
+    return tuple([Same(f) for f in _functions(cls, name)])
+
+
+def _functions(cls: type, name: str) -> list[types.FunctionType]:
+    """What the user's classes define under a name, which `super()` goes through."""
+    owners = [base for base in cls.__mro__ if name in base.__dict__ and not _is_library_class(base)]
+    found = [_function_of(base.__dict__[name]) for base in owners]
+    return [f for f in found if f is not None]
+
+
+def _is_library_class(cls: type) -> bool:
+    return is_library(cls.__module__) or is_standard(cls.__module__)
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
@@ -92,7 +101,7 @@ def _owner(cls: type, name: str) -> type | None:
     """The user's class that defines `name`."""
     for base in cls.__mro__:
         if name in base.__dict__:
-            return None if is_library(base.__module__) or is_standard(base.__module__) else base
+            return None if _is_library_class(base) else base
     return None
 
 
@@ -102,12 +111,10 @@ def _reachable(cls: type) -> set[str]:
     stack = [name for name in _ENTRIES if _owner(cls, name) is not None]
     while stack:
         name = stack.pop()
-        owner = _owner(cls, name)
-        if name in found or owner is None:
+        if name in found or _owner(cls, name) is None:
             continue
         found.add(name)
-        function = _function_of(owner.__dict__[name])
-        if function is not None:
+        for function in _functions(cls, name):
             for code in _codes(function):
                 stack.extend(attribute_names(code))
     return found
@@ -135,8 +142,7 @@ def _read_of_instances(cls: type) -> set[str] | None:
     """Attributes that the user's code reads of an instance; None for all."""
     names: set[str] = set()
     for name in _reachable(cls):
-        owner = _owner(cls, name)
-        function = None if owner is None else _function_of(owner.__dict__[name])
-        for code in _codes(function):
-            names |= attribute_names(code)
+        for function in _functions(cls, name):
+            for code in _codes(function):
+                names |= attribute_names(code)
     return None if not names or names & DYNAMIC else names

@@ -1,5 +1,6 @@
 """What a specialisation takes for granted of tensors, gradients and hooks is looked at again at each call."""
 
+import numpy as np
 from programs_compared import agree
 
 import jitgrad as jg
@@ -212,5 +213,27 @@ def test_new_objects_among_results():
             text += b"b"
             yield numbers, text, items, shape
             yield list(g(ramp()))
+
+    agree(program)
+
+
+def test_layouts_of_arguments():
+    def program(compile):
+        def write(x):
+            x.reshape(-1)[0] = 9.0
+            return x * 2
+
+        write = compile(write)
+        read_only = np.zeros((2, 3), "f4")
+        read_only.flags.writeable = False
+        for _ in range(2):
+            strided, columns = jg.zeros(12)[::2].view(2, 3), jg.zeros(2, 4)[:, :3]
+            yield write(jg.zeros(2, 3)), write(columns), columns, write(strided), strided
+            for odd in (jg.from_numpy(read_only), jg.zeros(1, 3).expand(2, 3)):
+                try:
+                    yield write(odd)
+                except RuntimeError:
+                    yield "refused"
+            yield odd, read_only
 
     agree(program)

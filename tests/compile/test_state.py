@@ -299,3 +299,23 @@ def test_state_that_the_call_changes(make):
             yield f(ramp())
 
     agree(program)
+
+
+def test_attributes_that_a_base_class_reads():
+    def program(compile):
+        class Base(jg.nn.Module):
+            k = 1.0
+
+            def forward(self, x):
+                return x * self.k
+
+        class Net(Base):
+            def forward(self, x):
+                return super().forward(x) + 1
+
+        net = compile(Net())
+        for _ in range(4):
+            yield net(ramp())
+            Base.k += 1
+
+    agree(program)
