@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import io
-import logging
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -31,7 +30,6 @@ _BY_MODULE = {
 }  # fmt: skip
 _TODAY = frozenset({"now", "today", "utcnow"})
 _NAMES = frozenset().union(_CLOCK, _FILE, _LOG, _TODAY, *_BY_MODULE.values(), {"uuid4", "token_bytes", "token_hex"})
-_HANDLE = logging.Logger.handle.__code__
 
 
 def may_have_effects(f: Callable[..., Any], found: Any) -> bool:
@@ -70,11 +68,14 @@ def noticed(tracer: Tracer, wanted: bool) -> Iterator[None]:
         yield
         return
 
+    logging = sys.modules.get("logging")
+    handle = None if logging is None else logging.Logger.handle.__code__
+
     def see(frame: types.FrameType, event: str, function: Any) -> None:
         if event == "c_call":
             if _is_effect(function) and not is_library(frame.f_globals.get("__name__")):
                 tracer.lost = f"the call uses {function.__name__}()"
-        elif event == "call" and frame.f_code is _HANDLE:
+        elif event == "call" and frame.f_code is handle:
             tracer.lost = "the call logs"
 
     sys.setprofile(see)
