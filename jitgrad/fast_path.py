@@ -77,7 +77,10 @@ def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
         result._requires_grad = True
         node.op = op
         node.edges = (left, right)
-        node.types = None if code == 3 else ((x.shape, x.dtype), (y.shape, y.dtype))
+        if code == 3 or (keep_y if code == 1 else keep_x):  # an edge or saved data tells
+            node.types = None
+        else:
+            node.types = ((x.shape, x.dtype), (y.shape, y.dtype))
         node.seq = next_seq()
         node.hooks = node.versions = node.location = None
         if mode.anomaly:

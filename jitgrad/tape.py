@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.ir import dtypes
 from jitgrad.ir.autodiff import residuals
+from jitgrad.ir.errors import InternalError
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
@@ -71,6 +73,16 @@ class TapeNode:
     def name(self) -> str:
         """As PyTorch prints a `grad_fn`: `MulBackward0`."""
         return f"{type(self.op).__name__}Backward0"
+
+    def constant_type(self, i: int) -> TensorType:
+        """The type of operand `i`, where no edge tells it: that of the saved data, or as noted."""
+        saved = self.saved[i] if self.saved else None
+        if saved is not None and hasattr(saved, "dtype"):
+            return TensorType(saved.shape, dtypes.FROM_NUMPY[saved.dtype])
+        if self.types is None:
+            raise InternalError(f"{self.name()}: operand {i} has no type")
+        noted: Any = self.types[i]
+        return noted if noted.__class__ is TensorType else TensorType(noted[0], dtypes.FROM_NUMPY[noted[1]])
 
     def infer_results(self, operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
         """Types of the results; pointwise operands may broadcast on the tape."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir import dtypes
 from jitgrad.ir.errors import AutogradError
 from jitgrad.ir.interpreter import evaluate, run
 from jitgrad.ir.types import TensorType
@@ -146,11 +145,8 @@ def operand_types(node: TapeNode, known: dict[Any, TensorType]) -> tuple[TensorT
             types.append(known[e])
         elif e.__class__ is not TapeNode and e.__class__ is not tuple and e is not None:
             types.append(e.type_)
-        elif node.types is not None:
-            t = node.types[i]
-            types.append(t if isinstance(t, TensorType) else TensorType(t[0], dtypes.FROM_NUMPY[t[1]]))
         else:
-            raise AutogradError(f"{node.name()}: operand {i} has no type")
+            types.append(node.constant_type(i))
     return tuple(types)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir import dtypes
 from jitgrad.ir.config import config
 from jitgrad.ir.interpreter import run
 from jitgrad.ir.types import TensorType
@@ -114,7 +113,7 @@ def describe(
         for i, e in enumerate(node.edges):
             if e is None:
                 refs.append(-1 - len(outside))
-                outside.append(_constant_type(node, i))
+                outside.append(node.constant_type(i))
                 continue
             producer = e if e.__class__ is TapeNode else e[0] if e.__class__ is tuple else None
             if producer in number:
@@ -141,15 +140,7 @@ def describe(
     return Structure(tuple(steps), tuple(outside), seeds, tuple(map(ref, edges))), edges
 
 
-def _constant_type(node: TapeNode, i: int) -> TensorType:
-    saved = node.saved[i]
-    if saved is not None and hasattr(saved, "dtype"):
-        return TensorType(saved.shape, dtypes.FROM_NUMPY[saved.dtype])
-    t = node.types[i]
-    return t if t.__class__ is TensorType else TensorType(t[0], dtypes.FROM_NUMPY[t[1]])
-
-
 def _edge_type(node: TapeNode, i: int, e: Any) -> TensorType:
     if isinstance(e, Tensor):
         return e.type_
-    return _constant_type(node, i)
+    return node.constant_type(i)
