@@ -121,14 +121,14 @@ def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any
         out = result._data if keep_out else None
         if tensor_first:
             node.edges = (edge, None)
-            node.types = ((x.shape, dtype), ((), dtype))
+            node.types = (None, ((), dtype))
             node.saved = (x if keep_first else None, number if keep_second else None, out)
             node.owners = (a if keep_first else None, None, storage)
             if keep_first and a._storage is not None:
                 node.versions = (a._version, 0, 0)
         else:
             node.edges = (None, edge)
-            node.types = (((), dtype), (x.shape, dtype))
+            node.types = (((), dtype), None)
             node.saved = (number if keep_first else None, x if keep_second else None, out)
             node.owners = (None, a if keep_second else None, storage)
             if keep_second and a._storage is not None:

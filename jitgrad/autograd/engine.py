@@ -102,7 +102,8 @@ def _note_types(nodes: Sequence[TapeNode], present: Sequence[TapeNode]) -> None:
     inside = set(present)
     found: dict[Any, Any] = {}
     for node in present:
-        if node.types is None and any(n is not None and n not in inside for n in map(_node_of, node.edges)):
+        partly = node.types is None or None in node.types
+        if partly and any(n is not None and n not in inside for n in map(_node_of, node.edges)):
             found = found or result_types(nodes)
             node.types = operand_types(node, found)
 
