@@ -116,7 +116,8 @@ class DiskCache:
 
 def disk_cache() -> DiskCache:
     """The cache that the configuration names; one object per folder and bound."""
-    return _cache_of(config.cache_dir, config.cache_mb << 20)
+    folder = config.cache_dir
+    return _cache_of(None if folder is None else Path(folder), config.cache_mb << 20)
 
 
 @functools.cache

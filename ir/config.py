@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 
 def _flag(name: str, default: bool) -> bool:
@@ -28,12 +27,12 @@ def _integer(name: str, default: int) -> int:
         raise ValueError(f"environment variable {name} must be an integer, not {text!r}") from None
 
 
-def _cache_dir() -> Path | None:
+def _cache_dir() -> str | None:
     given = os.environ.get("JITGRAD_CACHE_DIR")
     if given is not None:
-        return Path(given) if given else None
+        return given or None
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "jitgrad"
+    return os.path.join(base, "jitgrad")
 
 
 @dataclass
@@ -41,7 +40,7 @@ class Config:
     """The switches. Set fields on `jitgrad.config`; changes hold for what is compiled afterwards."""
 
     dump: str | None = field(default_factory=lambda: os.environ.get("JITGRAD_DUMP") or None)
-    cache_dir: Path | None = field(default_factory=_cache_dir)
+    cache_dir: str | os.PathLike[str] | None = field(default_factory=_cache_dir)
     cache_mb: int = field(default_factory=lambda: _integer("JITGRAD_CACHE_MB", 512))
     verify: bool = field(default_factory=lambda: _flag("JITGRAD_VERIFY", False))
     num_threads: int = field(default_factory=lambda: _integer("JITGRAD_NUM_THREADS", 0))

@@ -9,7 +9,7 @@ number back with it.
 from __future__ import annotations
 
 import itertools
-import random
+import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 _BITS = 64
 _next_change = itertools.count(1).__next__
 _next_hook = itertools.count().__next__
-_random_bits = random.Random(0).getrandbits
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -32,7 +31,7 @@ class Counted:
         """Set up the counter; comes before any change."""
         state = self.__dict__
         state["_epoch"] = _next_change() << _BITS
-        state["_switch"] = _random_bits(_BITS)
+        state["_switch"] = int.from_bytes(os.urandom(_BITS // 8), "little")
         state["_containers"] = {}
 
     def _count_change(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import marshal
-import random
 import sys
 import types
 from collections import deque
@@ -201,7 +200,7 @@ class _Walk:
         frame = g.gi_frame
         return (Same(g), None if frame is None else (frame.f_lasti, self.of(dict(frame.f_locals))))
 
-    def python_random(self, r: random.Random) -> Hashable:
+    def python_random(self, r: Any) -> Hashable:
         return (Same(r), hash(r.getstate()))
 
     def numpy_random(self, r: Any) -> Hashable:
@@ -258,10 +257,12 @@ _RULES: dict[type, Callable[[_Walk, Any], Hashable]] = {
     bytearray: _Walk.raw_bytes,
     np.ndarray: _Walk.array,
     types.GeneratorType: _Walk.generator,
-    random.Random: _Walk.python_random,
-    np.random.Generator: _Walk.numpy_random,
-    np.random.RandomState: _Walk.numpy_random,
-    np.random.BitGenerator: _Walk.numpy_random,
+}
+_RULES_BY_NAME: dict[str, Callable[[_Walk, Any], Hashable]] = {  # classes of modules that need not be loaded
+    "random.Random": _Walk.python_random,
+    "numpy.random._generator.Generator": _Walk.numpy_random,
+    "numpy.random.mtrand.RandomState": _Walk.numpy_random,
+    "numpy.random.bit_generator.BitGenerator": _Walk.numpy_random,
 }
 
 
@@ -273,7 +274,9 @@ def _users(c: type) -> tuple[type, ...]:
 
 @functools.lru_cache(4096)
 def _rule(kind: type) -> Callable[[_Walk, Any], Hashable]:
-    return _RULES.get(kind) or next((r for t, r in _RULES.items() if issubclass(kind, t)), _Walk.object)
+    found = _RULES.get(kind) or next((r for t, r in _RULES.items() if issubclass(kind, t)), None)
+    names = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)
+    return found or next((_RULES_BY_NAME[n] for n in names if n in _RULES_BY_NAME), _Walk.object)
 
 
 def _long(items: Any) -> Hashable:
