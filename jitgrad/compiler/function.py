@@ -14,6 +14,7 @@ from typing import Any
 
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import CompileError
+from jitgrad.ir.location import user_location
 
 from .. import pytree
 from ..backend import load_if_numba_is
@@ -159,7 +160,12 @@ class CompiledFunction(StandsForFunction):
 
     def _run_eagerly_from_now_on(self, key: Any, reason: str, location: str | None) -> None:
         where = f" at {location}" if location else ""
-        warnings.warn(f"{self._name} runs eagerly for these arguments: {reason}{where}", stacklevel=4)
+        message = f"{self._name} runs eagerly for these arguments: {reason}{where}"
+        caller = user_location()
+        if caller is None:
+            warnings.warn(message, stacklevel=2)
+        else:
+            warnings.warn_explicit(message, UserWarning, caller.code.co_filename, caller.line)
         self._store(key, _Eager(reason, location))
 
     def _store(self, key: Any, entry: Specialisation | _Eager) -> None:

@@ -190,6 +190,13 @@ def test_control_flow_on_values_runs_eagerly_and_right():
     assert "test_compile.py" in f.explain().eager[0].location
 
 
+def test_the_warning_is_attributed_to_the_call():
+    f = jg.compile(lambda x: x if x.sum() > 0 else -x)
+    with pytest.warns(UserWarning, match="runs eagerly") as caught:
+        f(X)
+    assert caught[0].filename == __file__
+
+
 def test_fullgraph_names_the_line():
     @jg.compile(fullgraph=True)
     def f(x):
