@@ -49,25 +49,61 @@ from .autograd import (
 from .compiler import assert_no_compile, compile
 from .device import device
 from .functions import (
-    arithmetic,
-    assignment,
-    comparison,
-    composed,
-    diagonals,
-    einsum,
-    gathering,
-    joining,
-    linalg,
-    memory,
-    operators,
-    pointwise,
-    reductions,
-    repeating,
-    scattering,
-    shape,
-    sorting,
-    statistics,
-    types,
+    arithmetic as _arithmetic,
+)
+from .functions import (
+    assignment as _assignment,
+)
+from .functions import (
+    comparison as _comparison,
+)
+from .functions import (
+    composed as _composed,
+)
+from .functions import (
+    diagonals as _diagonals,
+)
+from .functions import (
+    einsum as _einsum,
+)
+from .functions import (
+    gathering as _gathering,
+)
+from .functions import (
+    joining as _joining,
+)
+from .functions import (
+    linalg as _linalg,
+)
+from .functions import (
+    memory as _memory,
+)
+from .functions import (
+    operators as _operators,
+)
+from .functions import (
+    pointwise as _pointwise,
+)
+from .functions import (
+    reductions as _reductions,
+)
+from .functions import (
+    repeating as _repeating,
+)
+from .functions import (
+    scattering as _scattering,
+)
+from .functions import (
+    shape as _shape,
+)
+from .functions import (
+    sorting as _sorting,
+)
+from .functions import (
+    statistics as _statistics,
+)
+from .functions import (
+    types as _types,
 )
 from .functions.registry import FUNCTIONS
 from .layouts import (
@@ -91,12 +127,13 @@ e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 globals().update(FUNCTIONS)
 
 __version__ = "0.1.0"
+# Not among them: bool, float and int, which would hide the built-in names.
 __all__ = [
-    "Generator", "JitgradError", "Size", "Tensor", "arithmetic", "autograd", "bfloat", "bfloat16", "bool",
+    "Generator", "JitgradError", "Size", "Tensor", "assert_no_compile", "autograd", "bfloat", "bfloat16",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64", "config",
-    "contiguous_format", "conversions", "creation", "cuda", "device", "double", "dtype", "enable_grad", "float",
-    "float16", "float32", "float64", "formatting", "half", "indexing", "inference_mode", "int", "int16", "int32",
-    "int64", "int8", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "long", "memory",
-    "memory_format", "nn", "no_grad", "operators", "optim", "pointwise", "preserve_format", "reductions",
-    "set_grad_enabled", "shape", "short", "strided", "types", "uint8", "utils", *sorted(FUNCTIONS),
+    "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "enable_grad", "float16",
+    "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
+    "is_inference_mode_enabled", "layout", "long", "memory_format", "nn", "no_grad", "optim", "preserve_format",
+    "random", "set_grad_enabled", "short", "strided", "uint8", "utils",
+    *sorted(FUNCTIONS),
 ]  # fmt: skip
