@@ -12,6 +12,7 @@ import functools
 import marshal
 import sys
 import types
+import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
@@ -211,8 +212,10 @@ class _Walk:
     def object(self, x: Any) -> Hashable:
         """Any other: attributes and slots that code names, and its class; the state of an iterator."""
         kind = type(x)
+        if type(getattr(kind, "__next__", None)) is types.WrapperDescriptorType:
+            return (Same(x), self._iterator(x))
         if not kind.__flags__ & _HEAP:
-            return (Same(x), self._iterator(x)) if hasattr(kind, "__next__") else Same(x)
+            return Same(x)
         if is_library(kind.__module__):
             return (Same(x), self.pairs(vars(x).items()) if hasattr(x, "__dict__") else None)
         if is_standard(kind.__module__) and isinstance(x, Mapping):
@@ -227,10 +230,12 @@ class _Walk:
 
     def _iterator(self, x: Any) -> Hashable:
         """Where a built-in iterator stands, as pickling would have it."""
-        try:
-            return self.all(x.__reduce__()[1:])
-        except TypeError:
-            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 on: itertools will pickle no longer
+            try:
+                return self.all(x.__reduce__()[1:])
+            except TypeError:
+                return None
 
 
 _HEAP = 1 << 9  # flag of classes made by Python code
