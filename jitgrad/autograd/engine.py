@@ -72,7 +72,7 @@ def backward(
         _note_types(nodes, present)
         nodes = present
     _check(nodes)
-    if not create and _is_plain(nodes) and nodes:
+    if nodes and not create and _is_plain(nodes) and whole.one_value_each(nodes):
         grads = whole.run_whole(nodes, roots, cotangents, targets)
     else:
         grads = _step_by_step(nodes, roots, cotangents, targets, create)

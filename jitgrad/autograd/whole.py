@@ -100,6 +100,23 @@ def _replay(entry: _Entry, nodes: Sequence[TapeNode], cotangents: Sequence[Any])
     return entry.executable([*_inputs(entry.plan, nodes), *cotangents])  # type: ignore[no-any-return]
 
 
+def one_value_each(nodes: Sequence[TapeNode]) -> bool:
+    """Whether all nodes that saved a value saved the same data of it.
+
+    They did not where a copy was kept from an in-place op and the memory was then written through a detached alias; the
+    plan of the whole would mix the two.
+    """
+    seen: dict[Any, Any] = {}
+    for node in nodes:
+        count = len(node.edges)
+        for i, data in enumerate(node.saved):
+            if data is not None:
+                e = node.edges[i] if i < count else node if i == count else (node, i - count)
+                if e is not None and seen.setdefault(e, data) is not data:
+                    return False
+    return True
+
+
 def describe(
     nodes: Sequence[TapeNode], roots: Sequence[Any], targets: Sequence[Any] | None
 ) -> tuple[Structure, list[Any]]:

@@ -300,3 +300,17 @@ def test_two_losses_may_share_what_saves_nothing():
     z.sum().backward()
     with pytest.raises(RuntimeError, match="a second time"):
         z.sum().backward()
+
+
+def test_a_write_through_a_detached_alias_is_not_mixed_with_a_kept_copy():
+    x = jg.tensor([-0.9, 0.3], dtype=jg.float64, requires_grad=True)
+    for _ in range(2):
+        x.grad = None
+        y = x * 1
+        alias = y.detach()
+        y.tanh_()
+        alias.add_(0.1)
+        y.sin_()
+        y.sum().backward()
+        t = np.tanh(x.detach().numpy())
+        np.testing.assert_allclose(x.grad.numpy(), np.cos(t + 0.1) * (1 - t * t), rtol=1e-12)
