@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from . import dtypes
 from .dtypes import DType
 
 Shape = tuple[int, ...]
@@ -66,11 +65,3 @@ class TensorType:
     def __str__(self) -> str:
         suffix = "" if self.device == CPU else f"@{self.device}"
         return f"{self.dtype.short}[{','.join(map(str, self.shape))}]{suffix}"
-
-
-def scalar_type(dtype: DType, device: Device = CPU) -> TensorType:
-    """The type of a 0-d tensor."""
-    return TensorType((), dtype, device)
-
-
-BOOL_SCALAR = scalar_type(dtypes.bool_)

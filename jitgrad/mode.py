@@ -28,10 +28,6 @@ class Mode:
         self.tracer: Tracer | None = None
         self.default_dtype: DType = dtypes.float32
 
-    def key(self) -> tuple[object, ...]:
-        """The part of a compiled function's key that comes from here."""
-        return (self.grad, self.inference, self.default_dtype)
-
 
 class _Local(threading.local):
     def __init__(self) -> None:

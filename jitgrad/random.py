@@ -192,6 +192,16 @@ def _sample(name: str, cls: type[RandomOp], shape: tuple[int, ...], dtype: DType
     return pointwise(Mul(), made, math.sqrt(0.5)) if cls is RandomNormal else made
 
 
+def _sampled(
+    name: str, cls: Any, size: Any, dtype: DType | None, generator: Generator | None, requires_grad: bool,
+    out: Tensor | None,
+) -> Tensor:  # fmt: skip
+    made = _sample(name, cls, sizes(size, f"{name}: size"), _float_dtype(name, dtype), generator)
+    if out is not None:
+        return write_out(made, out, name)
+    return made.requires_grad_() if requires_grad else made
+
+
 @public(method=False)
 def rand(
     *size: Any, generator: Generator | None = None, dtype: DType | None = None, device: Any = None,
@@ -204,11 +214,7 @@ def rand(
     jitgrad.Size([2, 3])
     """
     as_device(device)
-    shape = sizes(size, "rand: size")
-    made = _sample("rand", RandomUniform, shape, _float_dtype("rand", dtype), generator)
-    if out is not None:
-        return write_out(made, out, "rand")
-    return made.requires_grad_() if requires_grad else made
+    return _sampled("rand", RandomUniform, size, dtype, generator, requires_grad, out)
 
 
 @public(method=False)
@@ -223,11 +229,7 @@ def randn(
     jitgrad.Size([2, 3])
     """
     as_device(device)
-    shape = sizes(size, "randn: size")
-    made = _sample("randn", RandomNormal, shape, _float_dtype("randn", dtype), generator)
-    if out is not None:
-        return write_out(made, out, "randn")
-    return made.requires_grad_() if requires_grad else made
+    return _sampled("randn", RandomNormal, size, dtype, generator, requires_grad, out)
 
 
 @public(method=False)

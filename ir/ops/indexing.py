@@ -159,15 +159,8 @@ class Gather(IndexMap, AlongAxis):
         return b(ScatterAdd(self.axis), zeros_like(b, x), index, g), None
 
 
-@op
-class ScatterAdd(AlongAxis):
-    """`base` with `source` added at the places that `Gather` would read; repeated places add up.
-
-    Operands: `base`, `index`, `source` (of the shape of `index`).
-    """
-
-    axis: int
-    name = "scatter_add"
+class Scattering(AlongAxis):
+    """A write of `source` to the places of `base` that `Gather` would read."""
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """As for `Gather`; the source has the index's shape and the base's dtype."""
@@ -175,6 +168,17 @@ class ScatterAdd(AlongAxis):
         self._check(base, index)
         self._check_source(base, source, index.shape)
         return (base,)
+
+
+@op
+class ScatterAdd(Scattering):
+    """`base` with `source` added at the places that `Gather` would read; repeated places add up.
+
+    Operands: `base`, `index`, `source` (of the shape of `index`).
+    """
+
+    axis: int
+    name = "scatter_add"
 
     def reference(self, *operands: Array) -> Array:
         """Sums by place."""
@@ -193,7 +197,7 @@ class ScatterAdd(AlongAxis):
 
 
 @op
-class Scatter(AlongAxis):
+class Scatter(Scattering):
     """`base` with the places that `Gather` would read set to `source`; the last in row-major order wins.
 
     Operands: `base`, `index`, `source` (of the shape of `index`).
@@ -201,13 +205,6 @@ class Scatter(AlongAxis):
 
     axis: int
     name = "scatter"
-
-    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """As for `Gather`; the source has the index's shape and the base's dtype."""
-        base, index, source = operands
-        self._check(base, index)
-        self._check_source(base, source, index.shape)
-        return (base,)
 
     def reference(self, *operands: Array) -> Array:
         """Assignment by advanced indexing."""

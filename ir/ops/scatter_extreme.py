@@ -14,14 +14,14 @@ from ..types import TensorType
 from .arithmetic import Div
 from .comparison import Eq
 from .creation import zeros_like
-from .indexing import AlongAxis, Gather, ScatterAdd
+from .indexing import Gather, ScatterAdd, Scattering
 from .select import Convert, Where
 
 __all__ = ["ScatterExtreme"]
 
 
 @op
-class ScatterExtreme(AlongAxis):
+class ScatterExtreme(Scattering):
     """`base` with the places that `Gather` would read set to the largest (or smallest) of what is there and `source`.
 
     Operands: `base`, `index`, `source` (of the shape of `index`). Elements that are equally large share the gradient.
@@ -33,12 +33,9 @@ class ScatterExtreme(AlongAxis):
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """As for `Gather`; the source has the index's shape and the base's dtype, which has an order."""
-        base, index, source = operands
-        self._check(base, index)
-        self._check_source(base, source, index.shape)
-        if base.dtype.is_complex:
+        if operands[0].dtype.is_complex:
             raise DTypeError(f"{self.name}: complex numbers have no order{operand_lines(operands)}")
-        return (base,)
+        return super().infer(*operands)
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.maximum.at` or `numpy.minimum.at`."""
