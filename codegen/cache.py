@@ -37,6 +37,15 @@ class Counters:
         return self.compiled + self.memory_hits + self.disk_hits
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry on disk. `used` is when it was last read or written, in seconds since 1970."""
+
+    name: str
+    nbytes: int
+    used: float
+
+
 @dataclass(slots=True)
 class DiskCache:
     """Entries in `folder`, together of at most `limit` bytes; without a folder nothing is kept.
@@ -108,6 +117,28 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             excess -= size
+
+    def entries(self) -> list[Entry]:
+        """What is there, in order of last use."""
+        found: list[Entry] = []
+        if self.folder is None:
+            return found
+        with contextlib.suppress(OSError), os.scandir(self.folder) as scan:
+            for file in scan:
+                if file.name.endswith(_SUFFIX):
+                    with contextlib.suppress(OSError):
+                        status = file.stat()
+                        found.append(Entry(file.name.removesuffix(_SUFFIX), status.st_size, status.st_mtime))
+        return sorted(found, key=lambda e: e.used)
+
+    def clear(self) -> list[Entry]:
+        """Remove all entries; those that are gone now."""
+        found = self.entries()
+        for entry in found:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(entry.name))
+        left = {e.name for e in self.entries()}
+        return [e for e in found if e.name not in left]
 
     def _path(self, name: str) -> Path:
         assert self.folder is not None

@@ -149,6 +149,8 @@ def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Seq
     mode = local.mode
     if mode.anomaly or mode.tracer is not None:
         node.location = user_location()
+        if mode.tracer is not None:
+            mode.tracer.scopes[node.seq] = mode.tracer.builder.scope
     for i, t in enumerate(results):
         if differentiable[i]:
             t._node, t._index, t._requires_grad = node, i, True

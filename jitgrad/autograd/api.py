@@ -60,6 +60,14 @@ def _run(
     tracer = local.mode.tracer
     if tracer is not None:
         tracer.before_backward(engine.collect([edge(t) for t in outputs if t._requires_grad]))
+        with tracer.module("backward"):
+            return _run_here(outputs, given, targets, retain, create)
+    return _run_here(outputs, given, targets, retain, create)
+
+
+def _run_here(
+    outputs: Sequence[Tensor], given: Any, targets: Sequence[Any] | None, retain: bool | None, create: bool
+) -> dict[Any, Any]:
     cotangents = _cotangents(outputs, given, create)
     keep = create if retain is None else retain
     roots = [edge(t) for t in outputs]

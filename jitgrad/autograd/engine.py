@@ -243,7 +243,7 @@ def _run_step(
         arrays = [as_array(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
         return run(plan.graph, [*arrays, *seeds])
     values = [tracer.lift(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
-    with tracer.at(node.location):
+    with tracer.at(node.location), tracer.module(*tracer.scopes.get(node.seq, ())):
         return evaluate(plan.graph, [*values, *seeds], tracer.emit)
 
 

@@ -81,6 +81,7 @@ class Tracer:
         self._location: Any = None
         self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
         self._written: dict[int, Tensor] = {}
+        self.scopes: dict[int, tuple[str, ...]] = {}  # of tape nodes, by their number: their gradients' scopes
 
     # values -------------------------------------------------------------------------------------------------
 
@@ -196,10 +197,10 @@ class Tracer:
             self._location = before
 
     @contextmanager
-    def module(self, name: str) -> Iterator[None]:
-        """Nodes emitted inside belong to the module of that name."""
+    def module(self, *names: str) -> Iterator[None]:
+        """Nodes emitted inside belong to the module of that name, or of the last of several nested ones."""
         before = self.builder.scope
-        self.builder.scope = (*before, name)
+        self.builder.scope = (*before, *names)
         try:
             yield
         finally:

@@ -332,7 +332,11 @@ def _watched_step(step: Callable[..., Any]) -> Callable[..., Any]:
             replaced = hook(self, args, kwargs)
             if replaced is not None:
                 args, kwargs = replaced
-        result = step(self, *args, **kwargs)
+        if tracer is None:
+            result = step(self, *args, **kwargs)
+        else:
+            with tracer.module(f"{type(self).__name__}.step"):
+                result = step(self, *args, **kwargs)
         for hook in list(after.values()):
             hook(self, args, kwargs)
         return result

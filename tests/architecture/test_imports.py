@@ -6,10 +6,12 @@ import sys
 
 # (module, package imported inside one of its functions): why it waits until it is used.
 LAZY_IMPORTS: dict[tuple[str, str], str] = {
+    ("jitgrad.cli.doctor", "jitgrad.codegen"): "the doctor works where code generation does not load",
     ("jitgrad.backend", "jitgrad.codegen"): "loads Numba, which small eager scripts never need",
     ("jitgrad.codegen.cpu.blas", "scipy"): "only where SciPy's wheel has no OpenBLAS to open directly",
     ("jitgrad.dump", "jitgrad.dump.writer"): "only dumps need the printer and the pictures",
     ("jitgrad.ir.picture", "networkx"): "only pictures need it",
+    ("jitgrad.ir.ops.fourier", "scipy"): "only transforms need it",
     ("jitgrad.serialization", "safetensors"): "only saving and loading need it",
 }
 
