@@ -30,6 +30,7 @@ from . import (
     conversions,
     creation,
     cuda,
+    fft,
     formatting,
     indexing,
     nn,
@@ -131,7 +132,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Generator", "JitgradError", "Size", "Tensor", "assert_no_compile", "autograd", "bfloat", "bfloat16",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64", "config",
-    "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "enable_grad", "float16",
+    "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "enable_grad", "fft", "float16",
     "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
     "is_inference_mode_enabled", "layout", "long", "memory_format", "nn", "no_grad", "optim", "preserve_format",
     "random", "set_grad_enabled", "short", "strided", "uint8", "utils",
