@@ -145,27 +145,41 @@ class LeakyRelu(_Activation):
 
 @op
 class Elu(_Activation):
-    """x where it is positive, else `alpha * (exp(x) - 1)` (Clevert et al. 2016, arXiv:1511.07289)."""
+    """`scale` times: x where it is positive, else `alpha * (exp(input_scale * x) - 1)`.
+
+    With scales of 1 it is ELU (Clevert et al. 2016, arXiv:1511.07289); SELU and CELU have others.
+    """
 
     alpha: float = 1.0
+    scale: float = 1.0
+    input_scale: float = 1.0
     name = "elu"
 
     def compute(self, x: Array) -> Array:
         """By `numpy.expm1`."""
-        return np.where(x > 0, x, np.expm1(np.minimum(x, 0)) * x.dtype.type(self.alpha))
+        number = x.dtype.type
+        below = np.expm1(np.minimum(x, 0) * number(self.input_scale)) * number(self.alpha * self.scale)
+        return np.where(x > 0, x * number(self.scale), below)
 
     def formula(self, x: Expr) -> Expr:
         """A select."""
-        return scalar.where(x > 0, x, scalar.apply(Fn.EXPM1, scalar.minimum(x, 0)) * _number(self.alpha, x))
+        least = scalar.minimum(x, 0)
+        if self.input_scale != 1:
+            least = least * _number(self.input_scale, x)
+        below = scalar.apply(Fn.EXPM1, least) * _number(self.alpha * self.scale, x)
+        return scalar.where(x > 0, x if self.scale == 1 else x * _number(self.scale, x), below)
 
     def from_result(self) -> bool:
         """From the result, where its sign tells the operand's."""
-        return self.alpha >= 0
+        return self.alpha >= 0 and self.scale > 0
 
     def pull(self, g: Term, at: Term) -> Term:
-        """`g`, or `g * alpha * exp(x)`, which is `g * (y + alpha)`, for negative operands."""
-        slope = at + self.alpha if self.from_result() else self.alpha * at.apply(Exp())
-        return (at > 0).choose(g, g * slope)
+        """`g scale`, or for negative operands `g alpha scale input_scale exp(input_scale x)`, from the result too."""
+        peak = self.alpha * self.scale
+        slope = at + peak if self.from_result() else peak * (at * self.input_scale).apply(Exp())
+        if self.input_scale != 1:
+            slope = slope * self.input_scale
+        return (at > 0).choose(g if self.scale == 1 else g * self.scale, g * slope)
 
 
 @op

@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, ShapeError, operand_lines
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, operand_lines
 from jitgrad.ir.ops.shape import Reshape
 
 from ...dispatch import apply
 from ...errors import located
+from ...functions.pointwise import check_tensor
 from ...tensor import Tensor
 
 IntOrInts = int | Sequence[int]
@@ -31,6 +32,14 @@ def per_axis(value: Any, rank: int, name: str) -> tuple[int, ...]:
         if not isinstance(n, int) or isinstance(n, bool):
             raise located(ArgumentTypeError(f"{name} must hold ints, not {type(n).__name__}"))
     return given
+
+
+def floating(name: str, input: Any) -> Tensor:
+    """`input`, if it is a tensor of real floats."""
+    x = check_tensor(input, name)
+    if not x.dtype.is_floating_point:
+        raise located(DTypeError(f"{name}: not implemented for {x.dtype.name}{operand_lines([x.type_])}"))
+    return x
 
 
 def reshaped(t: Tensor, shape: tuple[int, ...]) -> Tensor:
