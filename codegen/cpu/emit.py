@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from ..loops.analysis import changes
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
-from .emit_analysis import changes
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
 from .emit_types import I32, I64, ramp_constant, register_type, splat

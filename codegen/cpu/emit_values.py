@@ -23,11 +23,11 @@ from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Const, Expr
 
 from ..loops import walk
+from ..loops.analysis import ANY_LOAD, Dependencies, Dependency, stride
 from ..loops.ir import AccRef, Kernel, Load, LoopVar, Param, Slot, Store
 from . import abi
 from . import emit_convert as conv
 from . import emit_types as types
-from .emit_analysis import ANY_LOAD, Dependencies, Dependency, stride
 from .emit_math import math_function
 from .emit_scalar import constant, divide_lanes, emit_fn, intrinsic, type_suffix
 from .emit_types import I1, I8, I32, I64, POINTER, memory_type, register_type, splat_constant, vector_of

@@ -78,8 +78,8 @@ def kernel_key(kernel: Kernel, options: EmitOptions) -> str:
 @functools.cache
 def _emitter_digest() -> str:
     """The emitter's own version: a digest of its source, so that no entry outlives a change of it."""
-    folder = Path(__file__).parent
-    sources = sorted([*folder.glob("*.py"), *(folder.parent / "mathlib").glob("*.py")])
+    codegen = Path(__file__).parent.parent
+    sources = sorted(path for part in ("cpu", "loops", "mathlib") for path in (codegen / part).glob("*.py"))
     return _digest(*(path.read_text("utf-8") for path in sources))
 
 
