@@ -13,10 +13,12 @@ import numpy as np
 from . import dtypes
 from .dtypes import DType
 from .errors import JitgradError
+from .expressions import ExpressionReader
 from .fields import conforms, describe, field_types
 from .graph import Graph
 from .op import Op
 from .ops.creation import Literal
+from .symbols import Expression, symbolic
 from .tokens import Token, Tokens
 from .types import CPU, Device, TensorType
 
@@ -31,8 +33,11 @@ _DTYPES: Final = {d.short: d for d in dtypes.ALL}
 class AttributeReader:
     """Reads ops from `tokens`; `read_graph` reads a sub-graph."""
 
-    def __init__(self, tokens: Tokens, ops: Mapping[str, type[Op]], read_graph: Callable[[], Graph]) -> None:
+    def __init__(
+        self, tokens: Tokens, ops: Mapping[str, type[Op]], read_graph: Callable[[], Graph], sizes: Mapping[str, int]
+    ) -> None:
         self.tokens = tokens
+        self.sizes = sizes
         self.ops = ops
         self._read_graph = read_graph
         self._depth = 0
@@ -102,6 +107,8 @@ class AttributeReader:
             return self._tuple()
         if tokens.at("@"):
             return self.device()
+        if tokens.at("{"):
+            return self._symbolic()
         if token.kind != "word":
             tokens.fail(f"expected the value of a field, found {token}")
         if token.text in _WORDS:
@@ -141,12 +148,36 @@ class AttributeReader:
         if start.text not in _DTYPES:
             tokens.fail(f"expected a type, found {start}", start)
         tokens.expect("[")
-        shape = [] if tokens.at("]") else [self.integer("an axis length")]
+        shape = [] if tokens.at("]") else [self._length()]
         while tokens.accept(","):
-            shape.append(self.integer("an axis length"))
+            shape.append(self._length())
         tokens.expect("]")
         device = self.device() if tokens.at("@") else CPU
         return self._within_bounds(TensorType(tuple(shape), _DTYPES[start.text], device), start)
+
+    def _length(self) -> int:
+        """An axis length: an integer, or an expression of the dimensions."""
+        token = self.tokens.current
+        value = self._evaluated(ExpressionReader(self.tokens, self.sizes).expression(), token)
+        if not isinstance(value, int) or value < 0:
+            self.tokens.fail(f"expected an axis length, found {token}", token)
+        return value
+
+    def _symbolic(self) -> int | float:
+        """A number that is an expression of the dimensions, in braces."""
+        token = self.tokens.expect("{")
+        expression = ExpressionReader(self.tokens, self.sizes).expression()
+        self.tokens.expect("}")
+        return self._evaluated(expression, token)
+
+    def _evaluated(self, expression: Expression, token: Token) -> int | float:
+        try:
+            value = symbolic(expression, self.sizes)
+        except (ArithmeticError, ValueError, TypeError) as error:
+            self.tokens.fail(f"{expression} can't be computed: {error}", token)
+        if isinstance(value, complex):
+            self.tokens.fail(f"{expression} is not a real number", token)
+        return value
 
     def _whole_type(self, token: Token) -> TensorType:
         """The type that is one token."""

@@ -25,6 +25,7 @@ from . import dtypes
 from .dtypes import DType
 from .errors import DTypeError, InternalError, ShapeError, operand_lines
 from .scalar import Expr, Number
+from .symbols import SymbolicFloat, SymbolicInt
 from .types import Shape, TensorType
 
 if TYPE_CHECKING:
@@ -57,9 +58,11 @@ def _exact(value: Any) -> Hashable:
     if isinstance(value, tuple):
         return tuple(map(_exact, value))
     if isinstance(value, float):
-        return ("float", value.hex())
+        return ("symbolic" if isinstance(value, SymbolicFloat) else "float", value.hex(), str(value))
     if isinstance(value, complex):
         return ("complex", value.real.hex(), value.imag.hex())
+    if isinstance(value, SymbolicInt):
+        return ("symbolic", int(value), str(value))
     return (type(value), value)
 
 

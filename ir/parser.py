@@ -4,9 +4,10 @@
     inputs    ::= value ":" type {"," value ":" type}
     statement ::= [values "="] op "(" [values] ")" [":" types] ["at" string] ["in" string {"," string}]
     op        ::= word ["[" word "=" field {"," word "=" field} "]"]
-    type      ::= dtype "[" [integer {"," integer}] "]" ["@" device]
+    type      ::= dtype "[" [length {"," length}] "]" ["@" device]
 
-Fields read as `ir.printer` writes them and are checked against the annotations of the op's class, then the
+A length is an integer, or an expression of named dimensions (`ir.symbols`); in a field such an expression stands in
+braces. Fields read as `ir.printer` writes them and are checked against the annotations of the op's class, then the
 op's `infer` is run, and last the verifier.
 """
 
@@ -14,10 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from .attributes import AttributeReader
 from .graph import Graph, Node, Value
+from .instantiate import concrete, instantiate
 from .location import TextLocation
 from .op import Op
 from .ops import REGISTRY
@@ -26,12 +29,15 @@ from .types import TensorType
 from .verify import verify
 
 MAX_NESTED_GRAPHS: Final = 16
+NO_SIZES: Final[Mapping[str, int]] = MappingProxyType({})
 _SUFFIX: Final = re.compile(r"~[0-9]+\Z")
 _T = TypeVar("_T")
 
 
-def parse(text: str, ops: Mapping[str, type[Op]] = REGISTRY) -> Graph:
+def parse(text: str, ops: Mapping[str, type[Op]] = REGISTRY, sizes: Mapping[str, int] = NO_SIZES) -> Graph:
     """The graph that `text` describes, in terms of the op classes `ops` by name.
+
+    `sizes` gives the dimensions that symbolic lengths may name, each with one length to check types with.
 
     >>> graph = parse("graph(%x: f32[2]) -> (f32[2]) { return %x }")
     >>> graph.inputs[0].type.shape
@@ -43,19 +49,24 @@ def parse(text: str, ops: Mapping[str, type[Op]] = REGISTRY) -> Graph:
                                              ^
     """
     tokens = Tokens(text)
-    graph = GraphReader(tokens, ops).graph()
+    graph = GraphReader(tokens, ops, sizes).graph()
     if tokens.current.kind != "end":
         tokens.fail(f"expected the end of the text, found {tokens.current}")
-    verify(graph)
+    verify(instantiate(graph, sizes) if sizes else graph)
     return graph
 
 
 class GraphReader:
     """Reads one graph, with names of its own; sub-graphs have a reader each."""
 
-    def __init__(self, tokens: Tokens, ops: Mapping[str, type[Op]], depth: int = 0) -> None:
+    def __init__(
+        self, tokens: Tokens, ops: Mapping[str, type[Op]], sizes: Mapping[str, int] = NO_SIZES, depth: int = 0
+    ) -> None:
         self.tokens = tokens
-        self.attributes = AttributeReader(tokens, ops, lambda: GraphReader(tokens, ops, depth + 1).graph())
+        self.attributes = AttributeReader(
+            tokens, ops, lambda: GraphReader(tokens, ops, sizes, depth + 1).graph(), sizes
+        )
+        self.sizes = sizes
         self.depth = depth
         self.values: dict[str, Value] = {}
 
@@ -104,17 +115,23 @@ class GraphReader:
         tokens.expect("(")
         operands = self._list(self._operand, ")")
         tokens.expect(")")
-        inferred = self.attributes.guard(start, lambda: op.infer(*[v.type for v in operands]))
+        inferred = self.attributes.guard(start, lambda: self._infer(op, operands))
+        types = inferred
         if names:
             tokens.expect(":")
             types = self._list(self.attributes.type, "")
             self._compare_types(start, "the results", types, inferred)
         if len(names) != len(inferred):
             tokens.fail(f"op {start} has {len(inferred)} results, not {len(names)}", start)
-        node = Node(op, operands, inferred, self._location(), self._scope())
+        node = Node(op, operands, types, self._location(), self._scope())
         for name, value in zip(names, node.results, strict=True):
             self._define(name, value)
         return node
+
+    def _infer(self, op: Op, operands: Sequence[Value]) -> Sequence[TensorType]:
+        """The result types, by rules that see no symbols: they may remember what they are given."""
+        types = [v.type for v in operands]
+        return concrete(op).infer(*map(concrete, types)) if self.sizes else op.infer(*types)
 
     def _location(self) -> TextLocation | None:
         tokens = self.tokens

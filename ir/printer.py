@@ -8,7 +8,8 @@
 
 Values are numbered by order of definition, so the text depends on nothing but the graph. Fields of an op are
 printed by their Python type; what is printed reads back to exactly the same value, floats included. `#`
-starts a comment.
+starts a comment. Symbolic sizes (`ir.symbols`) print as their expressions: `f32[batch,4*width]` in types, and
+in braces, `shape=({4*batch}, 16)`, in fields.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .errors import InternalError
 from .graph import Graph, Node, Value
 from .op import Op
 from .ops.creation import Literal
+from .symbols import SymbolicFloat, SymbolicInt
 from .types import Device, TensorType
 
 INLINE_ELEMENTS: Final = 16  # larger array literals are printed as base64 of their bytes
@@ -213,4 +215,6 @@ _WRITERS: Final[dict[type, Callable[[Printer, Any], str]]] = {
     Op: _nested_op,
     Graph: Printer._graph,
     Literal: lambda printer, value: printer.array(value.array),
+    SymbolicInt: lambda printer, value: f"{{{value}}}",
+    SymbolicFloat: lambda printer, value: f"{{{value}}}",
 }

@@ -14,6 +14,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..graph import Value
 from ..op import Array, IndexMap, Load, Op, op
 from ..scalar import Expr
+from ..symbols import Symbolic, SymbolicFloat, SymbolicInt
 from ..types import CPU, Device, Shape, TensorType
 
 __all__ = ["Constant", "Full", "Iota", "Literal", "full_like", "zeros_like"]
@@ -35,10 +36,11 @@ def _as_dtype(value: Number, dtype: DType) -> Number:
     if isinstance(value, complex):
         raise DTypeError(f"full: the complex number {value} does not fit {dtype.name}")
     if dtype.is_floating_point:
-        return float(value)
+        return SymbolicFloat(value, value.expression) if isinstance(value, Symbolic) else float(value)
     span: int = 1 << (8 * dtype.itemsize)
     wrapped = int(value) % span
-    return wrapped - span if dtype.is_signed and wrapped >= span // 2 else wrapped
+    wrapped = wrapped - span if dtype.is_signed and wrapped >= span // 2 else wrapped
+    return value if isinstance(value, SymbolicInt) and value == wrapped else wrapped
 
 
 @op
