@@ -7,6 +7,7 @@ JITGRAD_VERIFY=1           verify the graph after every pass
 JITGRAD_NUM_THREADS=n      threads for kernels (default: the cores this process may use)
 JITGRAD_COMPILE=0          run compiled functions eagerly
 JITGRAD_COMPILE_BACKWARD=0 never compile the gradient of an eager tape
+JITGRAD_CUDA_SIMULATOR=n   n CUDA devices made of host memory, for tests (default: the real ones)
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Config:
     num_threads: int = field(default_factory=lambda: _integer("JITGRAD_NUM_THREADS", 0))
     compile: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE", True))
     compile_backward: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE_BACKWARD", True))
+    cuda_simulator: int = field(default_factory=lambda: _integer("JITGRAD_CUDA_SIMULATOR", 0))
 
 
 config = Config()
