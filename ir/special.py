@@ -43,3 +43,156 @@ def erfc(x: Any) -> Any:
 def lgamma(x: Any) -> Any:
     """The logarithm of |gamma(x)|, infinite at the poles, in the dtype of `x`."""
     return np.asarray(_lgamma(x), dtype=x.dtype)
+
+
+def scipy_function(name: str) -> Any:
+    """`scipy.special.name`; SciPy is loaded when first asked for."""
+    import scipy.special
+
+    return getattr(scipy.special, name)
+
+
+def _by_scipy(name: str, *xs: Any) -> Any:
+    """SciPy's function of that name on float arrays, in their dtype; half types are computed in float32."""
+    wide = [x.astype(np.float32) if x.dtype.itemsize == 2 else x for x in xs]
+    with np.errstate(all="ignore"):
+        return np.asarray(scipy_function(name)(*wide), dtype=xs[0].dtype)
+
+
+def digamma(x: Any) -> Any:
+    """The derivative of log gamma, in the dtype of `x`."""
+    return _by_scipy("psi", x)
+
+
+def polygamma(n: int, x: Any) -> Any:
+    """The `n`-th derivative of digamma for `n` from 1 on, in the dtype of `x`."""
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        if n == 1:
+            return np.asarray(_trigamma(wide), dtype=x.dtype)
+        sign = 1.0 if n % 2 else -1.0
+        return np.asarray(
+            sign * scipy_function("gamma")(n + 1.0) * scipy_function("zeta")(n + 1.0, wide), dtype=x.dtype
+        )
+
+
+def _trigamma(x: Any) -> Any:
+    """By reflection below 1/2, where the zeta function does not go."""
+    value = scipy_function("zeta")(2.0, np.where(x < 0.5, 1.0 - x, x))
+    wave = np.sin(np.pi * (x - np.rint(x)))
+    return np.where(x < 0.5, np.where(x == -np.inf, np.inf, (np.pi / wave) ** 2 - value), value)
+
+
+def zeta(x: Any, q: Any) -> Any:
+    """The Hurwitz zeta function `sum((k + q)**-x)`, in the dtype of `x`."""
+    return _by_scipy("zeta", x, q)
+
+
+def gammainc(a: Any, x: Any) -> Any:
+    """The regularised lower incomplete gamma function, in the dtype of `a`."""
+    return _by_scipy("gammainc", a, x)
+
+
+def gammaincc(a: Any, x: Any) -> Any:
+    """The regularised upper incomplete gamma function, in the dtype of `a`."""
+    return _by_scipy("gammaincc", a, x)
+
+
+def erfinv(x: Any) -> Any:
+    """The inverse of the error function, in the dtype of `x`."""
+    return _by_scipy("erfinv", x)
+
+
+def erfcx(x: Any) -> Any:
+    """exp(x²) erfc(x), in the dtype of `x`."""
+    return _by_scipy("erfcx", x)
+
+
+def ndtri(x: Any) -> Any:
+    """The inverse of the normal distribution function, in the dtype of `x`."""
+    return _by_scipy("ndtri", x)
+
+
+def log_ndtr(x: Any) -> Any:
+    """The logarithm of the normal distribution function, in the dtype of `x`."""
+    return _by_scipy("log_ndtr", x)
+
+
+def entr(x: Any) -> Any:
+    """`-x log x`, minus infinity below 0, in the dtype of `x`."""
+    return _by_scipy("entr", x)
+
+
+def i0(x: Any) -> Any:
+    """The modified Bessel function of the first kind of order 0, in the dtype of `x`."""
+    return np.where(np.isinf(x), abs(x), _by_scipy("i0", x)).astype(x.dtype, copy=False)
+
+
+def i0e(x: Any) -> Any:
+    """exp(-|x|) I0(x), in the dtype of `x`."""
+    return _by_scipy("i0e", x)
+
+
+def i1(x: Any) -> Any:
+    """The modified Bessel function of the first kind of order 1, in the dtype of `x`."""
+    return np.where(np.isinf(x), x, _by_scipy("i1", x)).astype(x.dtype, copy=False)
+
+
+def i1e(x: Any) -> Any:
+    """exp(-|x|) I1(x), in the dtype of `x`."""
+    return _by_scipy("i1e", x)
+
+
+def bessel_j0(x: Any) -> Any:
+    """The Bessel function of the first kind of order 0, in the dtype of `x`."""
+    return _by_scipy("j0", x)
+
+
+def bessel_j1(x: Any) -> Any:
+    """The Bessel function of the first kind of order 1, in the dtype of `x`."""
+    return _by_scipy("j1", x)
+
+
+def bessel_y0(x: Any) -> Any:
+    """The Bessel function of the second kind of order 0, in the dtype of `x`."""
+    return _by_scipy("y0", x)
+
+
+def bessel_y1(x: Any) -> Any:
+    """The Bessel function of the second kind of order 1, in the dtype of `x`."""
+    return _by_scipy("y1", x)
+
+
+def modified_bessel_k0(x: Any) -> Any:
+    """The modified Bessel function of the second kind of order 0, in the dtype of `x`."""
+    return _by_scipy("k0", x)
+
+
+def modified_bessel_k1(x: Any) -> Any:
+    """The modified Bessel function of the second kind of order 1, in the dtype of `x`."""
+    return _by_scipy("k1", x)
+
+
+def scaled_modified_bessel_k0(x: Any) -> Any:
+    """exp(x) K0(x), in the dtype of `x`."""
+    return _by_scipy("k0e", x)
+
+
+def scaled_modified_bessel_k1(x: Any) -> Any:
+    """exp(x) K1(x), in the dtype of `x`."""
+    return _by_scipy("k1e", x)
+
+
+def airy_ai(x: Any) -> Any:
+    """The Airy function Ai, in the dtype of `x`."""
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    value = scipy_function("airy")(wide)[0]
+    return np.where(wide > 104.0, 0.0, value).astype(x.dtype)  # SciPy gives NaN for huge arguments
+
+
+def spherical_bessel_j0(x: Any) -> Any:
+    """sin(x) / x, in the dtype of `x`."""
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    with np.errstate(all="ignore"):
+        ratio = np.sin(wide) / np.where(wide == 0, 1, wide)
+    return np.where(wide == 0, 1.0, np.where(np.isinf(wide), 0.0, ratio)).astype(x.dtype)

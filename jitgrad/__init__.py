@@ -37,6 +37,7 @@ from . import (
     optim,
     random,
     serialization,
+    special,
     utils,
 )
 from .autograd import (
@@ -101,6 +102,9 @@ from .functions import (
     sorting as _sorting,
 )
 from .functions import (
+    special as _special,
+)
+from .functions import (
     statistics as _statistics,
 )
 from .functions import (
@@ -135,6 +139,6 @@ __all__ = [
     "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "enable_grad", "fft", "float16",
     "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
     "is_inference_mode_enabled", "layout", "long", "memory_format", "nn", "no_grad", "optim", "preserve_format",
-    "random", "set_grad_enabled", "short", "strided", "uint8", "utils",
+    "random", "set_grad_enabled", "short", "special", "strided", "uint8", "utils",
     *sorted(FUNCTIONS),
 ]  # fmt: skip

@@ -12,6 +12,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.dump", "jitgrad.dump.writer"): "only dumps need the printer and the pictures",
     ("jitgrad.ir.picture", "networkx"): "only pictures need it",
     ("jitgrad.ir.ops.fourier", "scipy"): "only transforms need it",
+    ("jitgrad.ir.special", "scipy"): "only special functions need it, and it takes longer to load than jitgrad",
     ("jitgrad.serialization", "safetensors"): "only saving and loading need it",
 }
 
