@@ -7,6 +7,7 @@ view as a functional write to the base, so that gradients are those of the progr
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -248,7 +249,7 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
 def _check_memory(t: Tensor, what: str, uniform: bool) -> None:
     data = layout(t)
     read_only = isinstance(t._data, np.ndarray) and not t._data.flags.writeable
-    if data is None or read_only or (not uniform and 0 in _strides_of_long_axes(data)):
+    if data is None or read_only or (not uniform and data.size and 0 in _strides_of_long_axes(data)):
         raise located(
             AutogradError(
                 f"{what}: unsupported operation: more than one element of the written-to tensor refers to a "
@@ -350,6 +351,31 @@ def replace_data(t: Tensor, other: Tensor) -> None:
     note_rebinding()
 
 
+def resize(t: Tensor, shape: tuple[int, ...]) -> None:
+    """Give `t` another shape, contiguous: of the memory it has if that is enough, else of more, copied to.
+
+    Elements that are new have no particular value. While tracing, this ends the traced segment first.
+    """
+    if t.shape == shape:
+        return
+    if local.mode.grad and t._requires_grad:
+        raise located(AutogradError("cannot resize variables that require grad"))
+    old = to_array(t)
+    count = math.prod(shape)
+    if count <= old.size and old.flags.c_contiguous:
+        storage = storage_of(t)
+        data = old.reshape(-1)[:count].reshape(shape)
+    else:
+        storage = Storage()
+        storage._version = t._version
+        data = np.zeros(shape, old.dtype)
+        kept = min(count, old.size)
+        data.reshape(-1)[:kept] = old.reshape(-1)[:kept]
+    _stand_in(t)
+    t._data, t._view, t._storage = data, None, storage
+    note_rebinding()
+
+
 def _strides_of_long_axes(array: np.ndarray[Any, Any]) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
 
@@ -411,6 +437,7 @@ __all__ = [
     "protect",
     "put",
     "replace_data",
+    "resize",
     "storage_of",
     "view",
     "view_in_place",

@@ -160,7 +160,7 @@ def _filled_function(name: str, value: int, doc: str) -> Callable[..., Tensor]:
         as_device(device)
         shape = sizes(size, f"{name}: size")
         if out is not None:
-            return write_out(_full(shape, value, out.dtype, False), out, name)
+            return write_out(_full(shape, value, out.dtype, False), out, name, warn=False)
         return _full(shape, value, check_dtype(dtype, local.mode.default_dtype), requires_grad)
 
     function.__name__ = function.__qualname__ = name
@@ -202,7 +202,7 @@ def full(
         made = _finish(apply(Convert(made.dtype), made), requires_grad)
     else:
         made = _full(shape, fill_value, check_dtype(dtype, number_dtype(fill_value)), requires_grad)
-    return made if out is None else write_out(made, out, "full")
+    return made if out is None else write_out(made, out, "full", warn=False)
 
 
 @public(method=False)
@@ -302,7 +302,7 @@ def arange(
     if not want.is_differentiable:
         first, by = int(first), int(by)
     made = _finish(_ramp(count, first, by, want), requires_grad)
-    return made if out is None else write_out(made, out, "arange")
+    return made if out is None else write_out(made, out, "arange", warn=False)
 
 
 @public(method=False)
@@ -322,7 +322,7 @@ def linspace(
     first, last = (float(x.item() if isinstance(x, Tensor) else x) for x in (start, end))
     want = check_dtype(dtype, local.mode.default_dtype)
     made = _finish(convert(_spaced(first, last, steps), want), requires_grad)
-    return made if out is None else write_out(made, out, "linspace")
+    return made if out is None else write_out(made, out, "linspace", warn=False)
 
 
 def _spaced(first: float, last: float, steps: int) -> Tensor:

@@ -198,7 +198,7 @@ def _sampled(
 ) -> Tensor:  # fmt: skip
     made = _sample(name, cls, sizes(size, f"{name}: size"), _float_dtype(name, dtype), generator)
     if out is not None:
-        return write_out(made, out, name)
+        return write_out(made, out, name, warn=False)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -343,7 +343,7 @@ def bernoulli(
             raise located(DTypeError(f"bernoulli: not implemented for {x.dtype.name}"))
         chances = convert(x.detach(), dtypes.float64)  # type: ignore[attr-defined]
     made = convert(apply(Lt(), draw(RandomUniform(shape, dtypes.float64), generator), chances), x.dtype)
-    return made if out is None else write_out(made, out, "bernoulli")
+    return made if out is None else write_out(made, out, "bernoulli", warn=False)
 
 
 @public(method=False)
@@ -370,7 +370,7 @@ def normal(
         shape, want = broadcast_shape("normal", given), _float_dtype("normal", None, given[0].dtype)
     made = _sample("normal", RandomNormal, shape, want, generator)
     made = pointwise(Add(), pointwise(Mul(), made, std), mean)
-    return made if out is None else write_out(made, out, "normal")
+    return made if out is None else write_out(made, out, "normal", warn=False)
 
 
 @public()

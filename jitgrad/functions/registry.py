@@ -11,13 +11,14 @@ the function followed by a write (see `aliasing.write`), so that a failed call c
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jitgrad.ir.errors import AutogradError, DTypeError
+from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError
 from jitgrad.ir.ops.select import Convert
 
-from ..aliasing import check_writable, protect, write
+from ..aliasing import check_writable, protect, resize, write
 from ..dispatch import apply
 from ..errors import located
 from ..mode import local
@@ -31,12 +32,15 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 def public(
-    *names: str, function: bool = True, method: bool = True, inplace: bool = False, out: bool = False
+    *names: str, function: bool = True, method: bool = True, inplace: bool = False, out: bool | str = False
 ) -> Callable[[F], F]:
-    """Decorator: publish the function under `names` (its own name if none), with an `out` argument."""
+    """Decorator: publish the function under `names` (its own name if none).
+
+    `out=True` gives it an `out` argument, and `out="exact"` one that must have the result's dtype.
+    """
 
     def register(f: F) -> F:
-        published = with_out(f) if out else f
+        published = with_out(f, out == "exact") if out else f
         for name in names or (f.__name__,):
             if function:
                 FUNCTIONS[name] = published
@@ -81,27 +85,72 @@ def make_inplace(f: Callable[..., Any], name: str) -> Callable[..., Any]:
     return method
 
 
-def with_out(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` with an `out` argument: a tensor that the result is written to and that is returned."""
+def with_out(f: Callable[..., Any], exact: bool = False) -> Callable[..., Any]:
+    """`f` with an `out` argument: a tensor (or one for each result) that the result is written to and returned.
+
+    A tensor of another shape is resized, with a warning unless it is empty. `exact` says that it must have the
+    result's dtype; otherwise the result is converted, if it may be.
+    """
 
     @functools.wraps(f)
-    def function(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
+    def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return f(*args, **kwargs)
+        outs = out if isinstance(out, (tuple, list)) else (out,)
+        _check_gradients((*args, *kwargs.values(), *outs), f.__name__)
         result = f(*args, **kwargs)
-        return result if out is None else write_out(result, out, f.__name__)
+        if isinstance(result, Tensor):
+            if not isinstance(out, Tensor):
+                raise located(_not_tensors(f.__name__, "a tensor", out))
+            return write_out(result, out, f.__name__, exact)
+        if len(outs) != len(result):
+            raise located(_not_tensors(f.__name__, f"{len(result)} tensors", out))
+        written = [write_out(r, o, f.__name__, exact) for r, o in zip(result, outs, strict=True)]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
 
     return function
 
 
-def write_out(result: Tensor, out: Tensor, name: str) -> Tensor:
-    """Write `result` to `out`, which takes no part in gradients."""
-    if local.mode.grad and (result.requires_grad or out.requires_grad):
+def _not_tensors(name: str, what: str, out: Any) -> ArgumentTypeError:
+    return ArgumentTypeError(f"{name}(): argument 'out' must be {what}, not {type(out).__name__}")
+
+
+def _check_gradients(values: tuple[Any, ...], name: str) -> None:
+    if local.mode.grad and any(isinstance(x, Tensor) and x.requires_grad for x in values):
         raise located(
             AutogradError(
                 f"{name}(): functions with out=... arguments don't support automatic differentiation, "
                 "but one of the arguments requires grad."
             )
         )
-    return write(out, cast_result(result, out, name), name)
+
+
+def write_out(result: Tensor, out: Any, name: str, exact: bool = False, warn: bool = True) -> Tensor:
+    """Write `result` to `out`, which takes no part in gradients and is resized if need be, with a warning."""
+    if not isinstance(out, Tensor):
+        raise located(_not_tensors(name, "a tensor", out))
+    _check_gradients((result, out), name)
+    if exact and out.dtype is not result.dtype:
+        raise located(
+            DTypeError(
+                f"{name}: Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead"
+            )
+        )
+    value = cast_result(result, out, name)
+    if out.shape != value.shape:
+        if warn and out.type_.numel:
+            _warn_of_resizing(out, value)
+        resize(out, tuple(value.shape))
+    return write(out, value, name)
+
+
+def _warn_of_resizing(out: Tensor, value: Tensor) -> None:
+    warnings.warn(
+        f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
+        f"match the required output shape {list(value.shape)}. This behavior is deprecated: pass an output of that "
+        "shape, or an empty one.",
+        stacklevel=5,
+    )
 
 
 def cast_result(result: Tensor, target: Tensor, name: str) -> Tensor:

@@ -41,11 +41,14 @@ def dtype_name(t):
     return str(t.dtype).rpartition(".")[2]
 
 
-def check_same(got, want, values=True, loosen=1):
-    """Raise `AssertionError` unless jitgrad's result is PyTorch's; `values=False` leaves out the numbers."""
-    got, want = leaves(got), leaves(want)
+def check_same(got, want, values=True, loosen=1, rounded=None):
+    """Raise `AssertionError` unless jitgrad's result is PyTorch's.
+
+    `values=False` leaves out the numbers; `rounded` are results whose dtypes the numbers have passed through.
+    """
+    got, want, rounded = leaves(got), leaves(want), leaves(want if rounded is None else rounded)
     assert len(got) == len(want), f"{len(got)} results, not {len(want)}"
-    for ours, theirs in zip(got, want, strict=True):
+    for ours, theirs, kind in zip(got, want, rounded, strict=True):
         if not isinstance(theirs, torch.Tensor):
             _check_same_object(ours, theirs, values)
             continue
@@ -53,7 +56,7 @@ def check_same(got, want, values=True, loosen=1):
         assert tuple(ours.shape) == tuple(theirs.shape), f"shape {tuple(ours.shape)}, not {tuple(theirs.shape)}"
         assert dtype_name(ours) == dtype_name(theirs), f"dtype {ours.dtype}, not {theirs.dtype}"
         if values and theirs.numel():
-            check_close(array(ours), array(theirs), loosen * TOLERANCE.get(theirs.dtype, 0))
+            check_close(array(ours), array(theirs), loosen * max(TOLERANCE.get(t.dtype, 0) for t in (theirs, kind)))
 
 
 def check_close(ours, theirs, tolerance):

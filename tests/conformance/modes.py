@@ -173,10 +173,10 @@ def _check_second(theirs, their_inputs, ours, our_inputs):
     kept = [] if first is None else [i for i, g in enumerate(first) if g is not None and g.requires_grad]
     if not kept:
         return
-    directions = cotangents([first[i] for i in kept], 1)
-    want = _attempt(
-        torch.autograd.grad, [first[i] for i in kept], [*their_inputs, *seeds], directions, allow_unused=True
-    )
+    firsts = [first[i] * 1 for i in kept]  # tensors of their own: the same one twice would count once
+    firsts = [first[i] * 1 for i in kept]  # tensors of their own: one that comes twice would count once
+    directions = cotangents(firsts, 1)
+    want = _attempt(torch.autograd.grad, firsts, [*their_inputs, *seeds], directions, allow_unused=True)
     if want is None:
         return
     mine = jg.autograd.grad(ours, our_inputs, our_seeds, **options)
@@ -259,23 +259,252 @@ def out(case, count):
             plain = case.theirs(sample)
             if plain is None or not all(map(is_tensor, leaves(plain))) or "out" in sample.kwargs:
                 continue
-            for what, change in _CHANGES.items():
+            for what in _CHANGES:
                 with _place(dtype, f"sample {i}", f"out: {what}", sample.summary()):
-                    _check_out(case, sample, _outs(plain, change))
+                    _check_out(case, sample, plain, what)
 
 
-def _check_out(case, sample, given):
+def _check_out(case, sample, plain, what):
     args, kwargs = arguments(sample)
+    given = _outs(plain, _CHANGES[what])
     mine = value(given)
     want, their_warnings = outcome(lambda: case.entry.op(sample.input, *sample.args, **sample.kwargs, out=given))
     got, our_warnings = outcome(lambda: case.function(*args, **kwargs, out=mine))
-    if isinstance(want, Exception):
-        assert isinstance(got, Exception), f"PyTorch raises {want!r}"
-        assert isinstance(got, type(want)) or isinstance(want, NotImplementedError), f"{got!r}, not {want!r}"
+    if isinstance(want, Exception):  # some of PyTorch's functions don't convert where others do
+        assert isinstance(got, Exception) or what == "float64", f"PyTorch raises {want!r}"
         return
     if isinstance(got, Exception):
         raise got
-    check_same(mine, given, case.comparable)
+    check_same(mine, given, case.comparable, rounded=plain)
+    for result, target in zip(leaves(got), leaves(mine), strict=True):
+        assert result is target, "the result is not `out`"
+    assert bool(their_warnings) == bool(our_warnings), f"warnings {our_warnings}, not {their_warnings}"
+
+
+def errors(case, count):
+    """Wrong arguments raise exceptions of PyTorch's type."""
+    if case.entry.error_inputs_func is None:
+        raise Nothing
+    for i, wrong in enumerate(case.entry.error_inputs("cpu")):
+        sample = wrong.sample_input
+        if any(isinstance(x, torch.Generator) for x in leaves([sample.args, sample.kwargs])):
+            continue
+        theirs, _ = outcome(lambda s=sample: case.entry.op(s.input, *s.args, **s.kwargs))
+        if not isinstance(theirs, Exception):
+            continue
+        with _place(f"wrong sample {i}", sample.summary(), f"PyTorch: {theirs}"):
+            got, _ = outcome(lambda s=sample: case.ours(s))
+            expected = RuntimeError if isinstance(theirs, NotImplementedError) else wrong.error_type
+            assert isinstance(got, Exception), f"no error, but PyTorch raises {theirs!r}"
+            if not isinstance(got, expected):
+                raise AssertionError(f"{type(got).__name__} for {expected.__name__}: {got}") from got
+
+
+def variants(case, count):
+    """The method, the in-place method and other names of the function."""
+    for dtype in _dtypes(case, (torch.float32, torch.int64, torch.bool))[:1]:
+        for i, sample in enumerate(case.samples(dtype, count)):
+            with _place(dtype, f"sample {i}", sample.summary()):
+                _check_variants(case, sample)
+
+
+def _check_variants(case, sample):
+    entry, found = case.entry, False
+    for name, theirs in ((entry.name, entry.method_variant), (f"{entry.name}_", entry.inplace_variant)):
+        if theirs is None or "." in name or entry.name in ("resize_", "zero_"):
+            continue
+        found = True
+        _check_method(case, sample, name, theirs)
+    for alias in entry.aliases:
+        found = True
+        _check_alias(case, sample, alias)
+    if not found:
+        raise Nothing
+    return found
+
+
+def eager(case, count, wanted=(torch.float32, torch.int64, torch.bool, torch.complex64)):
+    """Values, shapes and dtypes; of contiguous arguments, and of others with gaps in memory."""
+    for dtype in _dtypes(case, wanted):
+        for i, sample in enumerate(case.samples(dtype, count)):
+            for apart in (False, True):
+                given = sample.noncontiguous() if apart else sample
+                want = case.theirs(given)
+                if want is None or (apart and case.entry.name in _OF_MEMORY):
+                    continue
+                with _place(dtype, f"sample {i}", "not contiguous" if apart else "contiguous", given.summary()):
+                    check_same(case.ours(given), want, case.comparable)
+
+
+_OF_MEMORY = ("as_strided", "as_strided_scatter", "as_strided_copy", "resize_", "resize_as_")
+
+_OTHER_DTYPES = (
+    torch.float64, torch.complex128, torch.float16, torch.bfloat16, torch.int32, torch.uint8, torch.int8, torch.int16,
+)  # fmt: skip
+
+
+def dtypes(case, count):
+    """The dtypes that are not among those of `eager`."""
+    eager(case, count, _OTHER_DTYPES)
+
+
+def _differentiable(case):
+    if not (case.entry.supports_autograd and case.comparable):
+        raise Nothing
+    return _dtypes(case, (torch.float64, torch.complex128))
+
+
+def _wanting(results):
+    return [x for x in leaves(results) if is_tensor(x) and x.requires_grad]
+
+
+def _both(case, sample):
+    """Differentiable results and arguments: PyTorch's, then jitgrad's."""
+    args, kwargs = arguments(sample, True)
+    theirs = _wanting(case.theirs(sample))
+    ours = _wanting(case.function(*args, **kwargs)) if theirs else []
+    assert len(ours) == len(theirs), f"{len(ours)} differentiable results, not {len(theirs)}"
+    return theirs, _wanting([sample.input, sample.args, sample.kwargs]), ours, _wanting([args, kwargs])
+
+
+def grad(case, count):
+    """Gradients of all differentiable results for random cotangents."""
+    for dtype in _differentiable(case):
+        for i, sample in enumerate(case.samples(dtype, count, True)):
+            with _place(dtype, f"sample {i}", sample.summary()):
+                theirs, their_inputs, ours, our_inputs = _both(case, sample)
+                if not theirs:
+                    continue
+                seeds = cotangents(theirs)
+                want = _attempt(torch.autograd.grad, theirs, their_inputs, seeds, allow_unused=True)
+                if want is not None:
+                    got = jg.autograd.grad(ours, our_inputs, [value(c) for c in seeds], allow_unused=True)
+                    check_gradients(got, want)
+
+
+def gradgrad(case, count):
+    """Gradients of gradients, with respect to arguments and cotangents."""
+    if not case.entry.supports_gradgrad:
+        raise Nothing
+    for dtype in _differentiable(case):
+        for i, sample in enumerate(case.samples(dtype, count, True)):
+            with _place(dtype, f"sample {i}", sample.summary()):
+                theirs, their_inputs, ours, our_inputs = _both(case, sample)
+                if theirs:
+                    _check_second(theirs, their_inputs, ours, our_inputs)
+
+
+def _check_second(theirs, their_inputs, ours, our_inputs):
+    seeds = [c.requires_grad_() for c in cotangents(theirs)]
+    our_seeds = [tensor(c, True) for c in seeds]
+    options = {"create_graph": True, "allow_unused": True}
+    first = _attempt(torch.autograd.grad, theirs, their_inputs, seeds, **options)
+    kept = [] if first is None else [i for i, g in enumerate(first) if g is not None and g.requires_grad]
+    if not kept:
+        return
+    firsts = [first[i] * 1 for i in kept]  # tensors of their own: the same one twice would count once
+    firsts = [first[i] * 1 for i in kept]  # tensors of their own: one that comes twice would count once
+    directions = cotangents(firsts, 1)
+    want = _attempt(torch.autograd.grad, firsts, [*their_inputs, *seeds], directions, allow_unused=True)
+    if want is None:
+        return
+    mine = jg.autograd.grad(ours, our_inputs, our_seeds, **options)
+    usable = [(mine[i], value(d)) for i, d in zip(kept, directions, strict=True) if mine[i] is not None]
+    usable = [(g, d) for g, d in usable if g.requires_grad]
+    got = [None] * len(want)
+    if usable:
+        ours_first, ours_directions = zip(*usable, strict=True)
+        got = jg.autograd.grad(list(ours_first), [*our_inputs, *our_seeds], list(ours_directions), allow_unused=True)
+    check_gradients(got, want, loosen=100)
+
+
+def _attempt(function, *args, **kwargs):
+    """The result, or None where PyTorch has no such gradient."""
+    try:
+        return function(*args, **kwargs)
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def compiled(case, count):
+    """The first and the second call of the compiled function; random numbers are those of eager code."""
+    for dtype in _dtypes(case, (torch.float32, torch.int64)):
+        for i, sample in enumerate(case.samples(dtype, count)):
+            want = case.theirs(sample)
+            if want is None:
+                continue
+            function = jg.compile(lambda *args, **kwargs: case.function(*args, **kwargs))
+            for call in (1, 2):
+                with _place(dtype, f"sample {i}", f"call {call}", sample.summary()):
+                    jg.manual_seed(7)
+                    args, kwargs = arguments(sample)
+                    got = function(*args, **kwargs)
+                    check_same(got, want, case.comparable)
+                    if case.random and not case.entry.name.startswith(("empty", "new_empty", "resize")):
+                        jg.manual_seed(7)
+                        _check_equal(got, case.ours(sample))
+
+
+def _check_equal(got, want):
+    """Of jitgrad's own results, those of eager code, up to rounding."""
+    for ours, other in zip(leaves(got), leaves(want), strict=True):
+        check_close(array(ours), array(other), 2e-3 if ours.dtype.itemsize == 2 else 1e-5)
+
+
+def outcome(function):
+    """What a call gives: its result, or the exception."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = function()
+    except Exception as error:
+        return error, []
+    return result, [str(w.message) for w in caught if "resized" in str(w.message)]
+
+
+def _outs(results, change):
+    """Tensors for `out`: as the results but for `change`."""
+    if is_tensor(results):
+        return change(results)
+    return tuple(change(r) for r in results)
+
+
+_CHANGES = {
+    "the result's type": lambda t: torch.empty_like(t, requires_grad=False),
+    "empty": lambda t: torch.empty(0, dtype=t.dtype),
+    "another shape": lambda t: torch.ones((*t.shape, 2), dtype=t.dtype),
+    "int64": lambda t: torch.ones(t.shape, dtype=torch.int64),
+    "float64": lambda t: torch.ones(t.shape, dtype=torch.float64),
+    "with gaps": lambda t: torch.ones((*t.shape, 2), dtype=t.dtype)[..., 0],
+}
+
+
+def out(case, count):
+    """`out=` of the right type, and of others: what is written, resized with a warning, or refused."""
+    if not case.entry.supports_out:
+        raise Nothing
+    for dtype in _dtypes(case, (torch.float32, torch.int64))[:1]:
+        for i, sample in enumerate(case.samples(dtype, count)):
+            plain = case.theirs(sample)
+            if plain is None or not all(map(is_tensor, leaves(plain))) or "out" in sample.kwargs:
+                continue
+            for what in _CHANGES:
+                with _place(dtype, f"sample {i}", f"out: {what}", sample.summary()):
+                    _check_out(case, sample, plain, what)
+
+
+def _check_out(case, sample, plain, what):
+    args, kwargs = arguments(sample)
+    given = _outs(plain, _CHANGES[what])
+    mine = value(given)
+    want, their_warnings = outcome(lambda: case.entry.op(sample.input, *sample.args, **sample.kwargs, out=given))
+    got, our_warnings = outcome(lambda: case.function(*args, **kwargs, out=mine))
+    if isinstance(want, Exception):  # some of PyTorch's functions don't convert where others do
+        assert isinstance(got, Exception) or what == "float64", f"PyTorch raises {want!r}"
+        return
+    if isinstance(got, Exception):
+        raise got
+    check_same(mine, given, case.comparable, rounded=plain)
     for result, target in zip(leaves(got), leaves(mine), strict=True):
         assert result is target, "the result is not `out`"
     assert bool(their_warnings) == bool(our_warnings), f"warnings {our_warnings}, not {their_warnings}"
@@ -325,6 +554,16 @@ def _check_variants(case, sample):
             check_same(other(*args, **kwargs), want, case.comparable)
     if not found:
         raise Nothing
+
+
+def _check_alias(case, sample, alias):
+    other = callable_for(alias.name)
+    if other is None:
+        raise Missing(f"{alias.name} is missing")
+    want, _ = outcome(lambda: alias.op(sample.input, *sample.args, **sample.kwargs))
+    if not isinstance(want, Exception):
+        args, kwargs = arguments(sample)
+        check_same(other(*args, **kwargs), want, case.comparable)
 
 
 def _check_method(case, sample, name, theirs):
