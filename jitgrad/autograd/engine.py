@@ -203,12 +203,7 @@ def _accumulate(flow: dict[Any, Any], e: Any, g: Any, create: bool) -> None:
         flow[e] = before + g
     else:
         tracer = local.mode.tracer
-        flow[e] = add_data(before, g) if tracer is None else tracer.add(before, g)
-
-
-def add_data(a: Any, b: Any) -> Any:
-    """The sum of two cotangents."""
-    return np.asarray(np.add(a, b), dtype=a.dtype)
+        flow[e] = whole.add_data(before, g) if tracer is None else tracer.add(before, g)
 
 
 def node_gradients(node: TapeNode, out: Sequence[Any], known: dict[Any, Any], create: bool) -> Sequence[Any]:

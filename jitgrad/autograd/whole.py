@@ -50,7 +50,10 @@ def run_whole(
     nodes: Sequence[TapeNode], roots: Sequence[Any], cotangents: Sequence[Any], targets: Sequence[Any] | None
 ) -> dict[Any, Any]:
     """Cotangents by target edge."""
-    structure, edges = describe(nodes, roots, targets)
+    inside = set(nodes)
+    pairs = list(zip(roots, cotangents, strict=True))
+    cotangents = [g for e, g in pairs if producer(e) in inside]
+    structure, edges = describe(nodes, [e for e, _ in pairs if producer(e) in inside], targets)
     key = structure.key()
     entry = _entries.get(key)
     if entry is None:
@@ -63,10 +66,21 @@ def run_whole(
         grads = _replay(entry, nodes, cotangents)
     given = iter(grads)
     out = {e: next(given) for e, flows in zip(edges, entry.plan.flows, strict=True) if flows}
-    for e, g in zip(roots, cotangents, strict=True):
-        if e.__class__ is not TapeNode and e.__class__ is not tuple:
-            out[e] = g if e not in out else out[e] + g
+    wanted = None if targets is None else set(targets)
+    for e, g in pairs:
+        if producer(e) not in inside and (isinstance(e, Tensor) if wanted is None else e in wanted):
+            out[e] = g if e not in out else add_data(out[e], g)
     return out
+
+
+def producer(e: Any) -> TapeNode | None:
+    """The node of an edge; None of a leaf."""
+    return e if e.__class__ is TapeNode else e[0] if e.__class__ is tuple else None
+
+
+def add_data(a: Any, b: Any) -> Any:
+    """The sum of two cotangents."""
+    return np.asarray(np.add(a, b), dtype=a.dtype)
 
 
 def _inputs(plan: Plan, nodes: Sequence[TapeNode]) -> list[Any]:
@@ -120,7 +134,7 @@ def one_value_each(nodes: Sequence[TapeNode]) -> bool:
 def describe(
     nodes: Sequence[TapeNode], roots: Sequence[Any], targets: Sequence[Any] | None
 ) -> tuple[Structure, list[Any]]:
-    """The structure of a tape, and the target edges in the order of `wrt`."""
+    """The structure of a tape whose `roots` are all in it, and the target edges in the order of `wrt`."""
     number: dict[Any, int] = {node: i for i, node in enumerate(nodes)}
     outside: list[TensorType] = []
     leaves: dict[Any, int] = {}
@@ -132,9 +146,9 @@ def describe(
                 refs.append(-1 - len(outside))
                 outside.append(node.constant_type(i))
                 continue
-            producer = e if e.__class__ is TapeNode else e[0] if e.__class__ is tuple else None
-            if producer in number:
-                refs.append((number[producer], 0 if e is producer else e[1]))
+            made_by = producer(e)
+            if made_by in number:
+                refs.append((number[made_by], 0 if e is made_by else e[1]))
                 continue
             at = leaves.get(e)
             if at is None:
@@ -153,8 +167,7 @@ def describe(
     edges = (
         [e for e in leaves if isinstance(e, Tensor)] if targets is None else [e for e in targets if ref(e) is not None]
     )
-    seeds = tuple(r for r in map(ref, roots) if r is not None)
-    return Structure(tuple(steps), tuple(outside), seeds, tuple(map(ref, edges))), edges
+    return Structure(tuple(steps), tuple(outside), tuple(map(ref, roots)), tuple(map(ref, edges))), edges
 
 
 def _edge_type(node: TapeNode, i: int, e: Any) -> TensorType:

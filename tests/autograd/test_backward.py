@@ -142,6 +142,22 @@ def test_grad_leaves_grad_alone_and_reaches_inner_tensors():
     assert (gx.tolist(), gy.tolist(), x.grad) == ([18.0, 36.0], [6.0, 12.0], None)
 
 
+def test_a_root_that_is_an_input_or_leads_to_none_counts_once():
+    x = jg.tensor([1.0, 2.0], requires_grad=True)
+    y = jg.tensor(3.0, requires_grad=True)
+    one, ten = jg.ones(2), jg.tensor(10.0)
+    for _ in range(3):  # interpreted, compiled, replayed
+        (g,) = jg.autograd.grad([x, x.sum()], [x], [one, ten])
+        assert g.tolist() == [11, 11]
+        g, h = jg.autograd.grad([x, y, x.sum()], [x, y], [one, ten, ten])
+        assert g.tolist() == [11, 11] and h.item() == 10
+        z = x * 2
+        g, h = jg.autograd.grad([z, z.sum(), y], [z, y], [one, ten, ten])
+        assert g.tolist() == [11, 11] and h.item() == 10
+    jg.autograd.backward([y, x.sum()], [ten, ten], inputs=[x])
+    assert x.grad.tolist() == [10, 10] and y.grad is None
+
+
 def test_hooks_see_and_replace_gradients():
     x = leaf(1.0, 2.0)
     y = x * 2
