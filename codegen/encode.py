@@ -17,7 +17,7 @@ from .cpu.abi import pack_params
 from .fuse.program import HostStep, KernelStep, ProductStep
 from .loops.ir import Kernel
 from .lower import Launch, Operand, nbytes_of
-from .plan import CopyStep, Place, Plan
+from .plan import CopyStep, Place, Plan, PlannedStep
 from .schedule import grain, tile_grain
 
 Array = np.ndarray[Any, Any]
@@ -107,6 +107,11 @@ def encode(plan: Plan, addresses: Mapping[Kernel, int]) -> list[Segment]:
     return _Encoder(plan, addresses).run()
 
 
+def encode_steps(plan: Plan, addresses: Mapping[Kernel, int]) -> list[list[Segment]]:
+    """The segments of each step by itself, so that steps can be timed; none for one that does nothing."""
+    return _Encoder(plan, addresses).apart()
+
+
 class _Encoder:
     def __init__(self, plan: Plan, addresses: Mapping[Kernel, int]) -> None:
         self.plan = plan
@@ -119,19 +124,33 @@ class _Encoder:
     def run(self) -> list[Segment]:
         """All steps in order."""
         for step, launches in zip(self.plan.steps, self.plan.launches):
-            match step:
-                case HostStep(node=node):
-                    self.flush()
-                    self.segments.append(self.host(node))
-                case KernelStep():
-                    for launch in launches:
-                        self.kernel(launch)
-                case ProductStep(node=node):
-                    self.product(node)
-                case CopyStep():
-                    self.copy(step)
+            self.step(step, launches)
         self.flush()
         return self.segments
+
+    def apart(self) -> list[list[Segment]]:
+        """The segments of each step by itself."""
+        found = []
+        for step, launches in zip(self.plan.steps, self.plan.launches):
+            self.segments = []
+            self.step(step, launches)
+            self.flush()
+            found.append(self.segments)
+        return found
+
+    def step(self, step: PlannedStep, launches: Sequence[Launch]) -> None:
+        """One step."""
+        match step:
+            case HostStep(node=node):
+                self.flush()
+                self.segments.append(self.host(node))
+            case KernelStep():
+                for launch in launches:
+                    self.kernel(launch)
+            case ProductStep(node=node):
+                self.product(node)
+            case CopyStep():
+                self.copy(step)
 
     def flush(self) -> None:
         """Close the native segment under way."""

@@ -27,6 +27,7 @@ from .fingerprint import StandsForFunction, tensors_in
 from .guards import Guards
 from .key import call_key, flatten_call
 from .materialise import run_segment
+from .names import name_inputs
 from .results import unrepeatable
 from .specialise import REFUSED, Escapes, Specialisation, replay, specialise
 from .tracer import Tracer
@@ -103,6 +104,7 @@ class CompiledFunction(StandsForFunction):
             self._run_eagerly_from_now_on(key, tracer.broken, tracer.broken_at)
             return box[0]
         reason = self._why_not_replayable(tracer, key, (args, kwargs), box)
+        name_inputs(tracer, self._f, args, kwargs)
         result = self._finish(tracer, key, leaves, box[0], reason, rebound, trace_ms)
         return self._f(*args, **kwargs) if result is REFUSED else result
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 from ..aliasing import write
 from ..autograd.grad_mode import enable_grad
+from ..compiler.names import tensor_names
 from ..functions.pointwise import convert
 from ..mode import local
 from ..tensor import Tensor, to_array
@@ -22,11 +24,14 @@ def loss_of(closure: Callable[[], Any] | None) -> Any:
 
 def with_gradients(group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """The group's parameters that have a gradient, each with it (its negative to `maximize`)."""
-    maximize = group["maximize"]
-    for p in group["params"]:
+    tracer = local.mode.tracer
+    names = {} if tracer is None else tensor_names(tracer)
+    for number, p in enumerate(group["params"]):
         grad = p.grad
-        if grad is not None:
-            yield p, (-grad if maximize else grad)
+        if grad is None:
+            continue
+        with nullcontext() if tracer is None else tracer.module(names.get(id(p), f"parameter {number}")):
+            yield p, (-grad if group["maximize"] else grad)
 
 
 def scalar(x: Any, like: Tensor) -> Any:
