@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from .buffers import BufferPool
     from .compile import compile_graph
     from .cpu.threads import get_num_threads, set_num_threads
-    from .executable import Executable, Stats
+    from .executable import Executable
     from .options import CompileOptions
+    from .stats import Stats
 
 _HOMES: Final = {
     "BufferPool": "buffers",
     "CompileOptions": "options",
     "Executable": "executable",
-    "Stats": "executable",
+    "Stats": "stats",
     "compile_graph": "compile",
     "get_num_threads": "cpu.threads",
     "set_num_threads": "cpu.threads",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -12,11 +13,12 @@ from typing import Any, Final
 
 from jitgrad.ir.config import config
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.types import CPU, Device
 
 from .cache import COUNTERS
 from .cpu.kernels import compile_kernels
 from .encode import encode
-from .executable import Executable, Stats
+from .executable import Executable
 from .fuse.program import ProductStep, fuse
 from .loops.ir import Kernel
 from .loops.verify import verify_kernel
@@ -26,6 +28,7 @@ from .plan import Plan, make_plan
 from .plan_verify import verify_plan
 from .prepare import prepare
 from .program_text import DumpText
+from .stats import Stats
 
 Observer = Callable[[str, Any], None]
 NO_ALIASES: Final[Mapping[int, int]] = MappingProxyType({})
@@ -42,8 +45,11 @@ def compile_graph(
     aliases: Mapping[int, int] = NO_ALIASES,
     options: CompileOptions = DEFAULT,
     observer: Observer = ignore,
-) -> Executable:
-    """Compile `graph`, which may hold composites.
+    device: Device = CPU,
+) -> Any:
+    """Compile `graph`, which may hold composites: an `Executable`, or for a CUDA device a `CudaExecutable`.
+
+    The graph lives on `device` as a whole, whatever its types say.
 
     `aliases[k] = i` writes output `k` into the memory of input `i`, after everything that reads the input's old value;
     other outputs are fresh arrays. `observer(stage, object)` sees the result of every stage.
@@ -60,7 +66,7 @@ def compile_graph(
     [array([2., 4., 6.], dtype=float32)]
     """
     with _LOCK:
-        return _compile(graph, name, aliases, options, observer)
+        return _compile(graph, name, aliases, options, observer, device)
 
 
 # Expressions are interned in one table, which takes one compilation at a time; a child must not inherit a held lock.
@@ -70,8 +76,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def _compile(
-    graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer
-) -> Executable:
+    graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer, device: Device
+) -> Any:
     stats = Stats()
     with _timed(stats, "prepare"):
         prepared = prepare(graph, options, observer)
@@ -90,13 +96,23 @@ def _compile(
             for kernel in kernels:
                 verify_kernel(kernel)
         before = COUNTERS.compiled
-        native = compile_kernels(kernels, options.numerics)
+        compile_ = compile_kernels if device.type == "cpu" else functools.partial(_cuda().compile_for, device)
+        native = compile_(kernels, options.numerics)
         stats.compiled = COUNTERS.compiled - before
     observer("kernels", native)
+    _describe(stats, plan, kernels)
+    if device.type != "cpu":
+        return _cuda().CudaExecutable(name, plan, dict(zip(kernels, native)), stats, DumpText(prepared), device)
     with _timed(stats, "encode"):
         segments = encode(plan, {k: n.address for k, n in zip(kernels, native)})
-    _describe(stats, plan, kernels)
     return Executable(name, plan, segments, native, stats, DumpText(prepared))
+
+
+def _cuda() -> Any:
+    """The CUDA backend, loaded where a graph is compiled for a device of its."""
+    from .cuda import executable
+
+    return executable
 
 
 @contextmanager

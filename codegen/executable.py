@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +26,9 @@ from .cpu.threads import pool as threads
 from .encode import HostOperand, HostSegment, NativeSegment, Segment
 from .plan import Plan
 from .program_text import DumpText
+from .stats import Stats
 
 Array = np.ndarray[Any, Any]
-
-
-@dataclass(slots=True)
-class Stats:
-    """What compiling took and what a call does. Times are in milliseconds."""
-
-    kernels: int = 0
-    compiled: int = 0
-    reused: int = 0
-    stages_ms: dict[str, float] = field(default_factory=dict)
-    bytes: int = 0
-    flops: int = 0
-    arena_bytes: int = 0
-
-    @property
-    def total_ms(self) -> float:
-        """All stages together."""
-        return sum(self.stages_ms.values())
 
 
 class Executable:
@@ -125,7 +107,7 @@ class Executable:
         try:
             for segment in self._segments:
                 if isinstance(segment, HostSegment):
-                    _run_host(segment, arrays, arena)
+                    run_host(segment, arrays, arena)
                 elif not self._run(arrays, segment.address, address, count, entry):
                     break
             else:
@@ -161,7 +143,7 @@ def _is_plain(x: Array) -> bool:
     return x.flags.c_contiguous and x.flags.aligned
 
 
-def _run_host(segment: HostSegment, arrays: list[Array], arena: Any) -> None:
+def run_host(segment: HostSegment, arrays: list[Array], arena: Any) -> None:
     """One op through NumPy."""
     try:
         results = apply_reference(segment.op, [_view(o, arrays, arena) for o in segment.operands])

@@ -8,6 +8,7 @@ JITGRAD_NUM_THREADS=n      threads for kernels (default: the cores this process 
 JITGRAD_COMPILE=0          run compiled functions eagerly
 JITGRAD_COMPILE_BACKWARD=0 never compile the gradient of an eager tape
 JITGRAD_CUDA_SIMULATOR=n   n CUDA devices made of host memory, for tests (default: the real ones)
+JITGRAD_CUDA_GRAPHS=0      launch kernels one by one, also where a call could replay a CUDA graph
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Config:
     compile: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE", True))
     compile_backward: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE_BACKWARD", True))
     cuda_simulator: int = field(default_factory=lambda: _integer("JITGRAD_CUDA_SIMULATOR", 0))
+    cuda_graphs: bool = field(default_factory=lambda: _flag("JITGRAD_CUDA_GRAPHS", True))
 
 
 config = Config()

@@ -20,7 +20,7 @@ from jitgrad.ir.scalar import Expr, Fn
 from ...loops.ir import Buffer, Kernel, Loop, Store, load, loop_var, slot
 from .array import DeviceArray, contiguous_strides
 from .gpu import Gpu, gpu
-from .protocol import Array, CompiledKernel, Span
+from .protocol import Array, CompiledKernel
 
 _BITS: Final = {1: dtypes.uint8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 Axis = tuple[int, int, int]  # length, stride in the target, stride in the source
@@ -128,10 +128,9 @@ def _run(g: Gpu, target: DeviceArray, source: DeviceArray) -> None:
         math.prod(n for n, _, _ in axes), (target.pointer - low_target) // unit, (source.pointer - low_source) // unit,
         *(x for axis in axes for x in axis),
     ]  # fmt: skip
-    spans = [
-        Span(low_source, (high_source - low_source) // unit), Span(low_target, (high_target - low_target) // unit),
-    ]  # fmt: skip
-    g.runtime.launch(kernel, spans, slots, (), g.stream)
+    lengths = [(high_source - low_source) // unit, (high_target - low_target) // unit]
+    prepared = g.runtime.prepare(kernel, lengths, slots, ())
+    g.runtime.launch(prepared, [low_source, low_target], g.stream)
 
 
 def _axes(target: DeviceArray, source: DeviceArray) -> tuple[int, list[Axis]]:

@@ -48,15 +48,6 @@ class DeviceProperties:
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
-    """How many blocks of how many threads a kernel is launched with, and their dynamic shared memory."""
-
-    grid: int
-    block: int
-    shared_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Matrix:
     """An operand of a matrix product: address, whether stored transposed, leading dimension and batch stride.
 
@@ -78,14 +69,6 @@ class ProductShape:
     columns: int
     inner: int
     batch: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A kernel's buffer: where it starts and how many elements it has."""
-
-    pointer: int
-    length: int
 
 
 class CompiledKernel(Protocol):
@@ -143,10 +126,13 @@ class Runtime(Protocol):
     def compile(self, kernels: Sequence[Kernel], numerics: str, device: int) -> list[CompiledKernel]:
         """Kernels for a device, in order."""
 
-    def launch(
-        self, kernel: CompiledKernel, buffers: Sequence[Span], slots: Sequence[int], params: Sequence[Any], stream: int
-    ) -> None:
-        """Run a kernel."""
+    def prepare(
+        self, kernel: CompiledKernel, lengths: Sequence[int], slots: Sequence[int], params: Sequence[Any]
+    ) -> Any:
+        """A launch with all that does not depend on addresses done; `lengths` are those of the buffers, in elements."""
+
+    def launch(self, prepared: Any, pointers: Sequence[int], stream: int) -> None:
+        """Run a kernel on buffers at these addresses."""
 
     def multiply(self, shape: ProductShape, lhs: Matrix, rhs: Matrix, result: Matrix, stream: int) -> None:
         """A batch of matrix products."""

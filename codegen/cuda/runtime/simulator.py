@@ -29,7 +29,6 @@ from .protocol import (
     Matrix,
     OutOfMemoryError,
     ProductShape,
-    Span,
 )
 
 _TOTAL: Final = 1 << 30
@@ -41,8 +40,24 @@ class InterpretedKernel:
     """A kernel that the loop interpreter runs."""
 
     kernel: Kernel
-    source: str = ""
-    ptx: str = ""
+
+    def llvm_ir(self) -> str:
+        """There is none."""
+        return ""
+
+    def assembly(self) -> str:
+        """There is none."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedLaunch:
+    """A kernel with all but its buffers' addresses."""
+
+    kernel: CompiledKernel
+    lengths: tuple[int, ...]
+    slots: tuple[int, ...]
+    params: tuple[Any, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -146,20 +161,27 @@ class Simulator:
         """Nothing to do."""
         return [InterpretedKernel(k) for k in kernels]
 
-    def launch(
-        self, kernel: CompiledKernel, buffers: Sequence[Span], slots: Sequence[int], params: Sequence[Any], stream: int
-    ) -> None:
+    def prepare(
+        self, kernel: CompiledKernel, lengths: Sequence[int], slots: Sequence[int], params: Sequence[Any]
+    ) -> PreparedLaunch:
+        """All but the addresses."""
+        return PreparedLaunch(kernel, tuple(lengths), tuple(slots), tuple(params))
+
+    def launch(self, prepared: PreparedLaunch, pointers: Sequence[int], stream: int) -> None:
         """Interpret a kernel."""
-        loops = kernel.kernel
-        given = [b for b in loops.buffers if b.role != "local"]
-        arrays = [_memory(s.pointer, (s.length,), b.dtype.np) for s, b in zip(buffers, given, strict=True)]
+        given = [b for b in prepared.kernel.kernel.buffers if b.role != "local"]
+        arrays = [_memory(at, (n,), b.dtype.np) for at, n, b in zip(pointers, prepared.lengths, given, strict=True)]
 
         def run() -> None:
             self.launches += 1
             with np.errstate(all="ignore"):
-                interpret(loops, arrays, slots, params)
+                self._interpret(prepared, arrays)
 
         self._do(stream, run)
+
+    @staticmethod
+    def _interpret(prepared: PreparedLaunch, arrays: Sequence[Array]) -> None:
+        interpret(prepared.kernel.kernel, arrays, prepared.slots, prepared.params)
 
     def multiply(self, shape: ProductShape, lhs: Matrix, rhs: Matrix, result: Matrix, stream: int) -> None:
         """A batch of products by NumPy."""

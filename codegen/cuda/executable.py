@@ -1,0 +1,198 @@
+"""A compiled graph on a CUDA device: call it with arrays, get device arrays.
+
+    run = compile_graph(graph, device=Device("cuda", 0))
+    (y,) = run([x])
+
+It runs the same `Plan` as the CPU: one arena, kernels, matrix products by cuBLAS, copies. An op that has no kernel runs
+on the host: its operands are copied there, and its results back; `stats.host_steps` says how many there are. Inputs
+of any strides are taken; a host array (a number that Python gives anew) is copied to the device first.
+
+Where nothing runs on the host, a call whose memory is where it was in an earlier one replays a CUDA graph: one launch
+for all of it. Since the memory pool gives back the blocks that a loop has just freed, that is what happens in loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from jitgrad.ir.config import config
+from jitgrad.ir.errors import InternalError
+from jitgrad.ir.types import Device
+
+from ..fuse.program import HostStep, KernelStep, ProductStep
+from ..loops.ir import Kernel
+from ..plan import CopyStep, Plan
+from ..stats import Stats
+from .runtime.array import DeviceArray
+from .runtime.copies import assign, contiguous, download
+from .runtime.gpu import Gpu, gpu
+from .runtime.protocol import Array, CompiledKernel
+from .steps import CopiedBytes, LaunchedKernel, MultipliedMatrices, Regions, RunOnHost, Step
+
+AnyArray = DeviceArray | Array
+_MAX_GRAPHS: Final = 4
+_MAX_SEEN: Final = 16
+
+
+class CudaExecutable:
+    """A plan with its kernels, for one device. Made by `compile_graph`."""
+
+    __slots__ = (
+        "_constants", "_device", "_first_output", "_graphs", "_inputs", "_outputs", "_seen", "_steps", "_text",
+        "_writable", "aliases", "kernels", "name", "plan", "stats",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, plan: Plan, kernels: Mapping[Kernel, CompiledKernel], stats: Stats, text: Any, device: Device
+    ) -> None:
+        graph = plan.program.graph
+        self.name = name
+        self.plan = plan
+        self.kernels = tuple(kernels.values())
+        self.stats = stats
+        self.aliases: Mapping[int, int] = plan.aliases
+        index = self._device = device.index or 0
+        self._text = text
+        self._inputs = tuple((v.type.shape, v.type.dtype.np) for v in graph.inputs)
+        self._first_output = len(graph.inputs)
+        self._outputs = tuple((k, v.type.shape, v.type.dtype.np) for k, v in enumerate(graph.outputs))
+        self._writable = tuple(sorted(set(plan.aliases.values())))
+        self._constants: list[DeviceArray] | None = None
+        self._steps = steps_of(plan, kernels, gpu(index))
+        self._graphs: dict[tuple[int, ...], _CapturedGraph] = {}
+        self._seen: dict[tuple[int, ...], None] = {}
+        stats.host_steps = sum(isinstance(s, RunOnHost) for s in self._steps)
+
+    @property
+    def steps(self) -> tuple[Any, ...]:
+        """The plan's steps."""
+        return tuple(self.plan.steps)
+
+    def __call__(self, inputs: Sequence[AnyArray]) -> list[AnyArray]:
+        """The outputs. An output that aliases an input is that input's array itself."""
+        g = gpu(self._device)
+        self._check(inputs, g)
+        plain = [contiguous(x) if x.__class__ is DeviceArray else g.upload(x) for x in inputs]  # type: ignore[arg-type]
+        outputs: list[AnyArray] = []
+        arrays: list[DeviceArray] = [*plain]
+        for k, shape, dtype in self._outputs:
+            source = self.aliases.get(k)
+            made = g.empty(shape, dtype) if source is None else plain[source]
+            arrays.append(made)
+            outputs.append(made if source is None else inputs[source])
+        arrays += self._uploaded_constants(g)
+        arena = g.memory(self.plan.arena_bytes) if self.plan.arena_bytes else None
+        self._run(g, tuple([*[x.pointer for x in arrays], 0 if arena is None else arena.pointer]))
+        for i in self._writable:
+            self._write_back(inputs[i], plain[i])
+        return outputs
+
+    def _check(self, inputs: Sequence[AnyArray], g: Gpu) -> None:
+        """Shapes and dtypes are the kernels' only protection."""
+        if len(inputs) != self._first_output:
+            raise InternalError(f"{self.name} takes {self._first_output} inputs, {len(inputs)} were given")
+        for x, (shape, dtype) in zip(inputs, self._inputs):
+            if x.shape != shape or x.dtype != dtype:
+                raise InternalError(f"{self.name} was compiled for {dtype}{list(shape)}, not {x.dtype}{list(x.shape)}")
+            if isinstance(x, DeviceArray) and x.device != g.device:
+                raise InternalError(f"{self.name} was compiled for {g.device}, and an input is on {x.device}")
+        for k in self._writable:
+            if not inputs[k].flags.writeable:
+                raise InternalError(f"{self.name} writes to input {k}, which is read-only")
+
+    def _uploaded_constants(self, g: Gpu) -> list[DeviceArray]:
+        if self._constants is None:
+            arrays = [np.array(op.literal.array, order="C") for op in self.plan.program.constants.values()]
+            kept, g.kept = g.kept, None
+            try:
+                self._constants = [g.upload(x) for x in arrays]
+            finally:
+                g.kept = kept
+        return self._constants
+
+    @staticmethod
+    def _write_back(target: AnyArray, source: DeviceArray) -> None:
+        """A copy that was made of a written input goes back to it."""
+        if not isinstance(target, DeviceArray):
+            np.copyto(target, download(source))
+        elif target is not source:
+            assign(target, source)
+
+    def _run(self, g: Gpu, pointers: tuple[int, ...]) -> None:
+        """All steps: one by one, or as a captured graph where the same memory has come before."""
+        if self.stats.host_steps or len(self._steps) < 2 or g.kept is not None or not config.cuda_graphs:
+            return self._run_steps(g, pointers)
+        found = self._graphs.get(pointers)
+        if found is not None:
+            return g.runtime.replay(found.number, g.stream)
+        if pointers not in self._seen:
+            self._seen[pointers] = None
+            if len(self._seen) > _MAX_SEEN:
+                self._seen.pop(next(iter(self._seen)), None)
+            return self._run_steps(g, pointers)
+        captured = self._graphs[pointers] = self._capture(g, pointers)
+        if len(self._graphs) > _MAX_GRAPHS:
+            self._graphs.pop(next(iter(self._graphs)), None)
+        g.runtime.replay(captured.number, g.stream)
+
+    def _capture(self, g: Gpu, pointers: tuple[int, ...]) -> _CapturedGraph:
+        g.runtime.begin_capture(g.stream)
+        try:
+            self._run_steps(g, pointers)
+        finally:
+            number = g.runtime.end_capture(g.stream)
+        return _CapturedGraph(g, number)
+
+    def _run_steps(self, g: Gpu, pointers: tuple[int, ...]) -> None:
+        stream = g.stream
+        for step in self._steps:
+            step.run(g, pointers, stream)
+
+    def dump(self, folder: Path | None = None) -> Mapping[str, str]:
+        """The stages as text: `graph`, `groups`, `kernels`, `plan`, `cuda`, `ptx`; in files of `folder` too."""
+        pieces = self._text.pieces(self)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for stage, text in pieces.items():
+                (folder / f"{stage}.txt").write_text(text, "utf-8")
+        return pieces  # type: ignore[no-any-return]
+
+
+class _CapturedGraph:
+    """A graph of the runtime's, released with its last reference."""
+
+    __slots__ = ("_gpu", "number")
+
+    def __init__(self, g: Gpu, number: int) -> None:
+        self._gpu = g
+        self.number = number
+
+    def __del__(self) -> None:
+        self._gpu.runtime.release_graph(self.number)
+
+
+def compile_for(device: Device, kernels: Sequence[Kernel], numerics: str) -> list[CompiledKernel]:
+    """The kernels for a device, in order."""
+    g = gpu(device.index)
+    return g.runtime.compile(kernels, numerics, g.index)
+
+
+def steps_of(plan: Plan, kernels: Mapping[Kernel, CompiledKernel], g: Gpu) -> list[Step]:
+    """What a call does, in order."""
+    regions = Regions.of(plan)
+    steps: list[Step] = []
+    for step, launches in zip(plan.steps, plan.launches):
+        match step:
+            case HostStep(node=node):
+                steps.append(RunOnHost.of(node, regions))
+            case KernelStep():
+                steps += [LaunchedKernel.of(x, kernels[x.kernel], regions, g) for x in launches if x.extent]
+            case ProductStep(node=node):
+                steps.append(MultipliedMatrices.of(node, regions))
+            case CopyStep():
+                steps.append(CopiedBytes.of(step, regions))
+    return steps
