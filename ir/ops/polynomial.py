@@ -16,7 +16,7 @@ __all__ = [
 
 
 class _Polynomial(Pointwise):
-    """Two float operands, the place and the degree; computed by SciPy."""
+    """Two float operands, the place and the degree; by its recurrence."""
 
     arity = 2
     promotes = "float"
@@ -26,7 +26,7 @@ class _Polynomial(Pointwise):
     fast = False
 
     def can_emit(self, *operands: TensorType) -> bool:
-        """Never: it runs by SciPy."""
+        """Never: the recurrence runs by NumPy, as many steps as the highest degree."""
         return False
 
 

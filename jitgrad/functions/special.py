@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     >>> jg.polygamma(1, jg.tensor([1.0, 0.5]))
     tensor([1.6449, 4.9348])
     """
+    if isinstance(n, Tensor) and isinstance(input, int):  # the method's order
+        n, input = input, n
     if isinstance(n, bool) or not isinstance(n, int):
         raise located(ArgumentTypeError(f"polygamma: argument 'n' (position 1) must be int, not {type(n).__name__}"))
     if n < 0:
@@ -64,10 +67,9 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         raise located(OperationError(f"mvlgamma: p has to be greater than or equal to 1, but is {p}"))
     x = convert(x, float_dtype(x.dtype))
     shape, dtype = x._data.shape, x.dtype
-    total = filled(shape, dtype, p * (p - 1) / 4 * math.log(math.pi))
-    for i in range(p):
-        total = apply(Add(), total, apply(Lgamma(), apply(Sub(), x, filled(shape, dtype, i / 2))))
-    return total
+    terms = [apply(Lgamma(), apply(Sub(), x, filled(shape, dtype, i / 2))) for i in reversed(range(p))]
+    total = functools.reduce(lambda a, b: apply(Add(), a, b), terms)
+    return apply(Add(), total, filled(shape, dtype, p * (p - 1) / 4 * math.log(math.pi)))
 
 
 @public(out=True)
