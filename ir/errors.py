@@ -46,6 +46,10 @@ class OperationError(JitgradError, RuntimeError):
     """An argument with which an operation can't be carried out."""
 
 
+class LinAlgError(JitgradError, RuntimeError):
+    """A matrix for which what was asked does not exist: a singular one to invert, one that is not positive."""
+
+
 class AutogradError(JitgradError, RuntimeError):
     """A gradient that was asked for and cannot be given."""
 
@@ -56,6 +60,10 @@ class CompileError(JitgradError, RuntimeError):
 
 class DimError(JitgradError, IndexError):
     """A dimension or an index out of range."""
+
+
+class IndexRangeError(DimError, RuntimeError):
+    """An index tensor's value out of range: PyTorch's functions raise one or the other of the two types."""
 
 
 class ArgumentError(JitgradError, ValueError):

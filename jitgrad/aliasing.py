@@ -232,10 +232,10 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
         raise located(DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}"))
     mode = local.mode
     if mode.tracer is None or mode.tracer.ends_before_write(t):
-        _check_memory(t, what, uniform)
+        check_memory(t, what, uniform)
         np.copyto(t._data, value._data)
     else:
-        _check_memory(t, what, uniform)
+        check_memory(t, what, uniform)
         own = t._view is None or t._view.origin is None
         if own and mode.grad and t._requires_grad and (assigned or not value._requires_grad):
             value = apply(WriteView(()), t, value)
@@ -246,7 +246,8 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     return t
 
 
-def _check_memory(t: Tensor, what: str, uniform: bool) -> None:
+def check_memory(t: Tensor, what: str, uniform: bool = False) -> None:
+    """Raise if an element of the memory of `t` is several of its elements, unless what is written is `uniform`."""
     data = layout(t)
     read_only = isinstance(t._data, np.ndarray) and not t._data.flags.writeable
     if data is None or read_only or (not uniform and data.size and 0 in _strides_of_long_axes(data)):
@@ -265,7 +266,7 @@ def put(t: Tensor, op: IndexPut, indices: Sequence[Tensor], value: Tensor, what:
         write(t, apply(op, t, *indices, value), what)
         return
     check_writable(t, what)
-    _check_memory(t, what, False)
+    check_memory(t, what)
     data = (t._data, *[i._data for i in indices], value._data)
     op.assign(*data)
     storage_of(t)._version += 1
@@ -427,6 +428,7 @@ def _refresh_views(origin: Tensor) -> None:
 
 __all__ = [
     "alias",
+    "check_memory",
     "check_writable",
     "copied",
     "copy",

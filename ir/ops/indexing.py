@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import dtypes, scalar
 from ..builder import Builder
-from ..errors import DimError, DTypeError, ShapeError, operand_lines
+from ..errors import DTypeError, IndexRangeError, ShapeError, operand_lines
 from ..graph import Value
 from ..op import Array, Cotangents, IndexMap, Load, Op, Values, op
 from ..scalar import Expr
@@ -55,7 +55,7 @@ class _Indexed(Op):
         """`index` with negative values counted from the end, checked."""
         if index.size and (index.max() >= length or index.min() < -length):
             bad = next(int(i) for i in index.flat if not -length <= i < length)
-            raise DimError(f"{self.name}: index {bad} is out of range for axis {axis} of length {length}")
+            raise IndexRangeError(f"{self.name}: index {bad} is out of bounds for dimension {axis} with size {length}")
         index = index.astype(np.int64)
         return np.where(index < 0, index + length, index)
 

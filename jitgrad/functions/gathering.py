@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentError, DimError, DTypeError, ShapeError, operand_lines
+from jitgrad.ir.errors import DimError, DTypeError, OperationError, ShapeError, operand_lines
 from jitgrad.ir.ops.arithmetic import Mul
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.indexing import Gather, IndexAdd, IndexPut, IndexSelect, Scatter, ScatterAdd, TakeNd
+from jitgrad.ir.ops.scatter_product import ScatterProduct
 from jitgrad.ir.ops.shape import Reshape
 
 from ..aliasing import view
@@ -20,14 +21,17 @@ from ..errors import located
 from ..indexing import coordinates, fitted, read_at
 from ..tensor import Tensor, to_array
 from .dims import normalize_dim
+from .pointwise import convert
 from .registry import numpy_names, public
 
 Number = bool | int | float | complex
 
 
 def integers(index: Tensor, name: str) -> Tensor:
-    """`index`, if it is of an integer dtype that indexes."""
+    """`index`, if it is of an integer dtype that indexes; one without elements may be of any dtype."""
     if index.dtype not in (dtypes.int64, dtypes.int32):
+        if index.type_.numel == 0:
+            return convert(index, dtypes.int64)
         raise located(DTypeError(f"{name}(): Expected dtype int64 for index, got {index.dtype.name}"))
     return index
 
@@ -52,7 +56,7 @@ def same_dtype(name: str, input: Tensor, source: Tensor) -> None:
         )
 
 
-@public(out=True)
+@public(out="exact")
 @numpy_names
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """The elements named by `index` along `dim`: for dim 0, `out[i][j] = input[index[i][j]][j]`.
@@ -63,23 +67,25 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
             [4]])
     """
     axis = normalize_dim(dim, input.ndim)
-    out = apply(Gather(axis), rows(input), rows(integers(index, "gather")))
-    return shaped_like(out, index)
+    at = integers(index, "gather")
+    if at.type_.numel == 0:  # of any shape
+        return input.reshape(-1)[:0].reshape(index.shape)  # type: ignore[attr-defined, no-any-return]
+    return shaped_like(apply(Gather(axis), rows(input), rows(at)), index)
 
 
-def part_of(source: Tensor, index: Tensor, name: str) -> Tensor:
+def part_of(source: Tensor, index: Tensor, name: str, axis: int, input: Tensor) -> Tensor:
     """The part of `source` that has the shape of `index`."""
     if source.ndim != index.ndim or any(n > m for n, m in zip(index.shape, source.shape, strict=False)):
         raise located(
             ShapeError(
-                f"{name}: Expected index {list(index.shape)} to be no larger than src {list(source.shape)} in all "
-                "dimensions"
+                f"{name}: Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from "
+                f"dimension {axis} and to be no larger than src {list(source.shape)}"
             )
         )
     return source if source.shape == index.shape else source[tuple(slice(n) for n in index.shape)]  # type: ignore[index, no-any-return]
 
 
-@public(inplace=True, out=True)
+@public(inplace=True, out="exact")
 @numpy_names
 def scatter(
     input: Tensor,
@@ -105,7 +111,7 @@ def scatter(
     given = value if src is None else src
     if isinstance(given, Tensor) and src is not None:
         same_dtype("scatter", input, given)
-        source = part_of(rows(given), at, "scatter")
+        source = part_of(rows(given), at, "scatter", axis, input)
     else:
         source = fitted(given, tuple(at.shape), input.dtype)
     if reduce is None:
@@ -113,13 +119,13 @@ def scatter(
     elif reduce == "add":
         out = apply(ScatterAdd(axis), base, at, source)
     elif reduce == "multiply":
-        out = apply(Scatter(axis), base, at, apply(Mul(), apply(Gather(axis), base, at), source))
+        out = apply(ScatterProduct(axis), base, at, source)
     else:
-        raise located(ArgumentError(f"scatter: reduce must be either add or multiply, not {reduce!r}"))
+        raise located(OperationError(f"scatter: reduce must be either add or multiply, not {reduce!r}"))
     return shaped_like(out, input)
 
 
-@public(inplace=True, out=True)
+@public(inplace=True, out="exact")
 @numpy_names
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with `src` added at the elements named by `index` along `dim`; repeated ones add up.
@@ -131,17 +137,18 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     axis = normalize_dim(dim, input.ndim)
     same_dtype("scatter", input, src)
     at = rows(integers(index, "scatter_add"))
-    out = apply(ScatterAdd(axis), rows(input), at, part_of(rows(src), at, "scatter_add"))
+    out = apply(ScatterAdd(axis), rows(input), at, part_of(rows(src), at, "scatter_add", axis, input))
     return shaped_like(out, input)
 
 
-def _vector(index: Tensor, name: str) -> Tensor:
+def vector(index: Tensor, name: str) -> Tensor:
+    """`index` as a vector of indices."""
     if index.ndim > 1:
         raise located(DimError(f"{name}(): Index is supposed to be a vector, not {index.ndim}-D"))
     return rows(integers(index, name))
 
 
-@public(out=True)
+@public(out="exact")
 @numpy_names
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The places along `dim` named by a vector of indices.
@@ -152,10 +159,10 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
             [4, 4]])
     """
     axis = normalize_dim(dim, input.ndim)
-    return shaped_like(apply(IndexSelect(axis), rows(input), _vector(index, "index_select")), input)
+    return shaped_like(apply(IndexSelect(axis), rows(input), vector(index, "index_select")), input)
 
 
-def _places(input: Tensor, axis: int, index: Tensor, source: Tensor, name: str) -> Tensor:
+def places(input: Tensor, axis: int, index: Tensor, source: Tensor, name: str) -> Tensor:
     """`source` if it fits the places of `input` named by `index`, broadcast along no axis."""
     shape = [*rows(input).shape]
     shape[axis] = index.shape[0]
@@ -167,7 +174,7 @@ def _places(input: Tensor, axis: int, index: Tensor, source: Tensor, name: str) 
     return source
 
 
-@public(inplace=True, out=True)
+@public(inplace=True, out="exact")
 @numpy_names
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """`input` with `alpha * source` added to the places along `dim` named by a vector; repeated ones add up.
@@ -178,14 +185,14 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """
     axis = normalize_dim(dim, input.ndim)
     same_dtype("index_add", input, source)
-    at = _vector(index, "index_add")
-    source = _places(input, axis, at, source, "index_add")
+    at = vector(index, "index_add")
+    source = places(input, axis, at, source, "index_add")
     if alpha != 1:
         source = apply(Mul(), source, fitted(alpha, tuple(source.shape), source.dtype))
     return shaped_like(apply(IndexAdd(axis), rows(input), at, source), input)
 
 
-@public(inplace=True, out=True)
+@public(inplace=True, out="exact")
 @numpy_names
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` with the places along `dim` named by a vector set to those of `source`.
@@ -196,8 +203,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     """
     axis = normalize_dim(dim, input.ndim)
     same_dtype("index_copy", input, source)
-    at = _vector(index, "index_copy")
-    out = apply(IndexPut((axis,)), rows(input), at, _places(input, axis, at, source, "index_copy"))
+    at = vector(index, "index_copy")
+    out = apply(IndexPut((axis,)), rows(input), at, places(input, axis, at, source, "index_copy"))
     return shaped_like(out, input)
 
 
@@ -211,7 +218,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     tensor([1., 0., 1.])
     """
     axis = normalize_dim(dim, input.ndim)
-    base, at = rows(input), _vector(index, "index_fill")
+    base, at = rows(input), vector(index, "index_fill")
     shape = tuple(at.shape[0] if a == axis else n for a, n in enumerate(base.shape))
     return shaped_like(apply(IndexPut((axis,)), base, at, fitted(value, shape, input.dtype)), input)
 
@@ -232,7 +239,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     return apply(IndexPut(axes, accumulate), input, *at, fitted(values, region, input.dtype, indexed=True))
 
 
-@public(out=True)
+@public(out="exact")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at row-major positions, in the shape of `index`.
 
@@ -252,7 +259,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return view(Reshape(tuple(input.shape)), apply(IndexPut((0,), accumulate), flat, at, values))
 
 
-@public(out=True)
+@public(out="exact")
 @numpy_names
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """The elements named by `indices` along `dim`, the other dims broadcast; of the flat tensor without `dim`.

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError
 from jitgrad.ir.ops.select import Convert
 
-from ..aliasing import check_writable, protect, resize, write
+from ..aliasing import check_memory, check_writable, protect, resize, write
 from ..dispatch import apply
 from ..errors import located
 from ..mode import local
@@ -137,6 +137,7 @@ def write_out(result: Tensor, out: Any, name: str, exact: bool = False, warn: bo
             )
         )
     value = cast_result(result, out, name)
+    check_memory(out, name)
     if out.shape != value.shape:
         if warn and out.type_.numel:
             _warn_of_resizing(out, value)

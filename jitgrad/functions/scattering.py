@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentError, DimError, ShapeError
+from jitgrad.ir.errors import DimError, OperationError, ShapeError
 from jitgrad.ir.op import View
+from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.indexing import Scatter, ScatterAdd
 from jitgrad.ir.ops.scatter_extreme import ScatterExtreme
+from jitgrad.ir.ops.scatter_product import ScatterProduct
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Diagonal, Slice
 from jitgrad.ir.ops.write import WriteView
@@ -20,8 +22,8 @@ from ..errors import located
 from ..indexing import fitted
 from ..tensor import Tensor
 from .dims import normalize_dim
-from .gathering import integers, part_of, rows, same_dtype, shaped_like
-from .registry import public
+from .gathering import integers, part_of, places, rows, same_dtype, shaped_like, vector
+from .registry import numpy_names, public
 
 
 def _with_part(input: Tensor, src: Tensor, name: str, *views: View) -> Tensor:
@@ -92,44 +94,77 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return _with_part(input, src, "diagonal_scatter", Diagonal(offset, a, b))
 
 
-_REDUCTIONS = ("sum", "mean", "amax", "amin")
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
-@public(inplace=True)
+@public(inplace=True, out="exact")
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """`input` with what meets at the places named by `index` along `dim` reduced: "sum", "mean", "amax" or "amin".
+    """`input` with what meets at the places named by `index` along `dim` reduced.
 
-    The elements of `input` take part, unless `include_self` is False.
+    `reduce` is "sum", "prod", "mean", "amax" or "amin". The elements of `input` take part, unless `include_self` is
+    False.
 
         >>> import jitgrad as jg
         >>> jg.zeros(2).scatter_reduce(0, jg.tensor([0, 0, 1]), jg.tensor([1.0, 3.0, 5.0]), "mean", include_self=False)
         tensor([2., 5.])
     """
     if reduce not in _REDUCTIONS:
-        raise located(ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCTIONS)}, not {reduce!r}"))
+        raise located(OperationError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCTIONS)}, not {reduce!r}"))
     axis = normalize_dim(dim, input.ndim)
     same_dtype("scatter", input, src)
-    base, at = rows(input), rows(integers(index, "scatter_reduce"))
-    source = part_of(rows(src), at, "scatter_reduce")
-    if not include_self:
-        base = apply(Scatter(axis), base, at, fitted(_neutral(reduce, input.dtype), tuple(at.shape), input.dtype))
-    if reduce in ("amax", "amin"):
-        out = apply(ScatterExtreme(axis, reduce == "amax"), base, at, source)
-    else:
-        out = apply(ScatterAdd(axis), base, at, source)
-    if reduce == "mean":
-        out = _divided(out, axis, at, include_self)
+    at = rows(integers(index, "scatter_reduce"))
+    out = _reduced(rows(input), axis, at, part_of(rows(src), at, "scatter_reduce", axis, input), reduce, include_self)
     return shaped_like(out, input)
+
+
+@public(inplace=True, out="exact")
+@numpy_names
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """`input` with the places along `dim` named by a vector reduced with those of `source`.
+
+    `reduce` is "prod", "mean", "amax" or "amin"; `input` takes part, unless `include_self` is False.
+
+        >>> import jitgrad as jg
+        >>> jg.ones(3).index_reduce(0, jg.tensor([0, 0, 2]), jg.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 1., 4.])
+    """
+    if reduce not in _REDUCTIONS[1:]:
+        raise located(
+            OperationError(f"index_reduce: reduce must be one of {', '.join(_REDUCTIONS[1:])}, not {reduce!r}")
+        )
+    axis = normalize_dim(dim, input.ndim)
+    same_dtype("index_reduce", input, source)
+    at = vector(index, "index_reduce")
+    values = places(input, axis, at, source, "index_reduce")
+    line = tuple(at.shape[0] if a == axis else 1 for a in range(values.ndim))
+    spread = apply(BroadcastTo(tuple(values.shape)), apply(Reshape(line), at))
+    return shaped_like(_reduced(rows(input), axis, spread, values, reduce, include_self), input)
+
+
+def _reduced(base: Tensor, axis: int, at: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
+    """`base` and `source` reduced where `at` says, along `axis`."""
+    if not include_self:
+        base = apply(Scatter(axis), base, at, fitted(_neutral(reduce, base.dtype), tuple(at.shape), base.dtype))
+    if reduce in ("amax", "amin"):
+        return apply(ScatterExtreme(axis, reduce == "amax"), base, at, source)
+    if reduce == "prod":
+        return apply(ScatterProduct(axis), base, at, source)
+    out = apply(ScatterAdd(axis), base, at, source)
+    return _divided(out, axis, at, include_self) if reduce == "mean" else out
 
 
 def _neutral(reduce: str, dtype: dtypes.DType) -> Any:
     """What leaves the other elements as they are."""
     if reduce not in ("amax", "amin"):
-        return 0
-    limits = np.iinfo(dtype.np) if dtype.kind == "int" else None
-    if limits is not None:
+        return int(reduce == "prod")
+    if dtype.kind == "bool":
+        return reduce == "amin"
+    if dtype.kind == "int":
+        limits = np.iinfo(dtype.np)
         return int(limits.min if reduce == "amax" else limits.max)
     return float("-inf") if reduce == "amax" else float("inf")
 

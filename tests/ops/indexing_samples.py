@@ -6,6 +6,7 @@ from ops.sampling import Sample, numbers, rng
 from jitgrad.ir import dtypes
 from jitgrad.ir.ops.indexing import Gather, IndexAdd, IndexPut, IndexSelect, Scatter, ScatterAdd, TakeNd
 from jitgrad.ir.ops.scatter_extreme import ScatterExtreme
+from jitgrad.ir.ops.scatter_product import ScatterProduct
 
 GATHERS = [
     (0, (3, 4), (5, 4)),
@@ -71,6 +72,25 @@ def _extremes():
             for dtype in TYPES[:4]:
                 arrays = (numbers(shape, dtype), index, numbers(index_shape, dtype, seed=1))
                 yield Sample(ScatterExtreme(axis, largest), arrays, oracle, smooth=True)
+
+
+def _products():
+    for axis, shape, index_shape in GATHERS:
+        index = indices(shape[axis], index_shape)
+
+        def oracle(x, i, source, axis=axis):
+            return x.scatter_reduce(axis, i % x.shape[axis], source, "prod")
+
+        for dtype in TYPES:
+            for with_zeros in (False, True):
+                source = numbers(index_shape, dtype, seed=1)
+                if with_zeros and source.size:
+                    source.reshape(-1)[::3] = 0
+                arrays = (numbers(shape, dtype), index, source)
+                has_oracle = dtype is not dtypes.float16  # PyTorch rounds once, at the end
+                yield Sample(
+                    ScatterProduct(axis), arrays, oracle if has_oracle else None, smooth=not with_zeros, ulps=16
+                )
 
 
 def _selects():
@@ -141,6 +161,7 @@ def _puts():
 
 TABLE = {
     "scatter_extreme": _extremes,
+    "scatter_product": _products,
     "gather": _gathers,
     "scatter_add": _scatters(ScatterAdd),
     "scatter": _scatters(Scatter),

@@ -51,7 +51,7 @@ def test_any_integer_type_indexes(dtype):
 )
 @pytest.mark.parametrize("index", [3, -4, 2**40])
 def test_out_of_range_raises(call, index):
-    with pytest.raises(IndexError, match=f"index {index} is out of range for axis 0 of length 3"):
+    with pytest.raises(IndexError, match=f"index {index} is out of bounds for dimension 0 with size 3"):
         call(index)
 
 
