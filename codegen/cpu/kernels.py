@@ -58,11 +58,15 @@ class NativeKernel:
 
     def optimised_ir(self) -> str:
         """The LLVM text after LLVM's passes."""
-        return target.optimise(self._module())[0]
+        return self.optimised()[0]
 
     def assembly(self) -> str:
         """The machine code as text."""
-        return target.optimise(self._module())[1]
+        return self.optimised()[1]
+
+    def optimised(self) -> tuple[str, str]:
+        """The LLVM text after LLVM's passes, and the machine code as text."""
+        return target.optimise(self._module())
 
     def _module(self) -> ir.Module:
         module = target.new_module(self.symbol)
