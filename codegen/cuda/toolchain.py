@@ -7,8 +7,10 @@ first use, so that nothing else depends on the extra being there.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import importlib.metadata
 import linecache
 import math
 import re
@@ -31,6 +33,9 @@ _LONG_NAMES: Final = {
     "u64": "uint64", "f16": "float16", "f32": "float32", "f64": "float64", "bool": "uint8",
 }  # fmt: skip
 _NUMBERS: Final = {"NAN": math.nan, "INFINITY": math.inf}
+_PACKAGES: Final = (
+    "numba-cuda", "cuda-core", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12",
+)  # fmt: skip
 _SHARED: Final = ("uint8", "int8", "int16", "int32", "int64", "float32", "float64")
 
 
@@ -73,25 +78,15 @@ def _simulator() -> Any:
 @functools.cache
 def versions() -> str:
     """Names everything outside the source that machine code depends on."""
-    nvvm = _import("importlib.metadata", "importlib")
     found = []
-    for name in (
-        "numba-cuda",
-        "cuda-core",
-        "nvidia-nvjitlink",
-        "nvidia-nvjitlink-cu12",
-        "nvidia-cuda-nvcc",
-        "nvidia-nvvm",
-    ):
-        try:
-            found.append(f"{name} {nvvm.version(name)}")
-        except nvvm.PackageNotFoundError:
-            continue
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{name} {importlib.metadata.version(name)}")
     return " ".join(found)
 
 
 def _function(source: str, name: str, namespace: dict[str, Any]) -> Callable[..., Any]:
-    """The function `name` that `source` defines, with its text in `linecache` so that tracebacks and debuggers show it."""
+    """The function `name` that `source` defines, with its text in `linecache`, so that tracebacks show it."""
     filename = f"<jitgrad {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     exec(compile(source, filename, "exec"), namespace)

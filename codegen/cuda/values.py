@@ -1,7 +1,7 @@
 """Expressions of a kernel in source: which get a name, where, and for how long it holds.
 
-An expression that is used more than once in a block is computed once, at its first use. A name holds in the loops inside,
-until something it was computed from changes.
+An expression that is used more than once in a block is computed once, at its first use. A name holds in the loops
+inside, until something it was computed from changes.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class ValuePrinter:
     # Texts
 
     def value(self, expr: Expr, named: bool = False) -> str:
-        """The text of `expr`; lines for what is named on the way come before. `named`: it will be bound by the caller."""
+        """The text of `expr`; lines for what is named on the way come before. `named`: the caller will name it."""
         texts: dict[Expr, str] = {}
         depth: dict[Expr, int] = {}
         for e in self._unknown(expr):
