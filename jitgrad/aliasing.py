@@ -21,11 +21,13 @@ from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 
-from .dispatch import apply, edge, infer, record
+from .arrays import assign, filled_beside, may_share_memory, owned, reshaped, strides_only
+from .backend import DeviceArray
+from .dispatch import apply, data_op, edge, infer, record
 from .errors import located
 from .mode import local
 from .tape import Storage, TapeNode
-from .tensor import Tensor, ViewInfo, note_rebinding, to_array, wrap
+from .tensor import Tensor, ViewInfo, end_trace, note_rebinding, to_array, wrap
 
 
 def storage_of(t: Tensor) -> Storage:
@@ -88,12 +90,15 @@ def views(ops: tuple[View, ...], t: Tensor) -> Tensor:
     return out
 
 
-def _overlap(data: np.ndarray[Any, Any], operand: np.ndarray[Any, Any]) -> bool:
-    return data.size == 0 or np.may_share_memory(data, operand)
+def _overlap(data: Any, operand: Any) -> bool:
+    return data.size == 0 or may_share_memory(data, operand)
 
 
-def _seen_through(op: View, t: Tensor, operand: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _seen_through(op: View, t: Tensor, operand: Any) -> Any:
     """The NumPy view; as writeable as its source, even if NumPy has marked it read-only for repeating elements."""
+    if operand.__class__ is DeviceArray:
+        infer(op, (t.type_,))
+        return data_op(op, operand)
     try:
         data: np.ndarray[Any, Any] = op.reference(operand)
     except ValueError:
@@ -127,7 +132,7 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
     op = Convert(t.dtype)
     if mode.tracer is not None:
         return apply(op, t)
-    out = wrap(np.array(t._data, order="C" if 0 in _strides_of_long_axes(t._data) else order))
+    out = wrap(owned(t._data, "C" if 0 in _strides_of_long_axes(t._data) else order))
     if mode.grad and t._requires_grad:
         record(op, (t,), (t._data,), (out,))
     return out
@@ -139,7 +144,7 @@ def copied(op: View, t: Tensor) -> Tensor:
     if mode.tracer is not None:
         return apply(op, t)
     infer(op, (t.type_,))
-    out = wrap(np.array(op.reference(t._data), order="C"))
+    out = wrap(owned(_seen_through(op, t, t._data), "C"))
     if mode.grad and t._requires_grad:
         record(op, (t,), (t._data,), (out,))
     return out
@@ -170,10 +175,14 @@ def layout(t: Tensor, op: View | None = None) -> np.ndarray[Any, Any] | None:
     """
     steps: tuple[View, ...] = () if op is None else (op,)
     array = t._data
+    if array.__class__ is DeviceArray:
+        array = strides_only(array)
     if not isinstance(array, np.ndarray):
         info = t._view
         if info is not None:
             array, steps = info.base._data, info.ops + steps
+            if array.__class__ is DeviceArray:
+                array = strides_only(array)
         if not isinstance(array, np.ndarray):
             array = _contiguous_layout(array.shape, array.dtype)
     for step in steps:
@@ -233,7 +242,7 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     mode = local.mode
     if mode.tracer is None or mode.tracer.ends_before_write(t):
         check_memory(t, what, uniform)
-        np.copyto(t._data, value._data)
+        assign(t._data, value._data)
     else:
         check_memory(t, what, uniform)
         own = t._view is None or t._view.origin is None
@@ -249,7 +258,7 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
 def check_memory(t: Tensor, what: str, uniform: bool = False) -> None:
     """Raise if an element of the memory of `t` is several of its elements, unless what is written is `uniform`."""
     data = layout(t)
-    read_only = isinstance(t._data, np.ndarray) and not t._data.flags.writeable
+    read_only = isinstance(t._data, (np.ndarray, DeviceArray)) and not t._data.flags.writeable
     if data is None or read_only or (not uniform and data.size and 0 in _strides_of_long_axes(data)):
         raise located(
             AutogradError(
@@ -268,7 +277,10 @@ def put(t: Tensor, op: IndexPut, indices: Sequence[Tensor], value: Tensor, what:
     check_writable(t, what)
     check_memory(t, what)
     data = (t._data, *[i._data for i in indices], value._data)
-    op.assign(*data)
+    if t._data.__class__ is DeviceArray:
+        assign(t._data, data_op(op, *data))
+    else:
+        op.assign(*data)
     storage_of(t)._version += 1
     if mode.grad and (value._requires_grad or t._requires_grad):
         result = wrap(t._data)
@@ -291,7 +303,7 @@ def protect(t: Tensor, value: Tensor, since: int) -> None:
             if owner is storage or owner is t or (isinstance(owner, Tensor) and owner._storage is storage):
                 node.owners = (*node.owners[:i], None, *node.owners[i + 1 :])
                 if not tracing:
-                    node.saved = (*node.saved[:i], np.array(node.saved[i]), *node.saved[i + 1 :])
+                    node.saved = (*node.saved[:i], owned(node.saved[i]), *node.saved[i + 1 :])
         stack.extend(e if isinstance(e, TapeNode) else e[0] if isinstance(e, tuple) else None for e in node.edges)
 
 
@@ -342,8 +354,8 @@ def replace_data(t: Tensor, other: Tensor) -> None:
 
     While tracing, this ends the traced segment first.
     """
-    data = to_array(other)
-    to_array(t)
+    end_trace()
+    data = other._data
     version = t._version
     _stand_in(t)
     t._storage = Storage()
@@ -361,19 +373,31 @@ def resize(t: Tensor, shape: tuple[int, ...]) -> None:
         return
     if local.mode.grad and t._requires_grad:
         raise located(AutogradError("cannot resize variables that require grad"))
-    old = to_array(t)
-    count = math.prod(shape)
+    end_trace()
+    old, count = t._data, math.prod(shape)
     if count <= old.size and old.flags.c_contiguous:
         storage = storage_of(t)
-        data = old.reshape(-1)[:count].reshape(shape)
+        data = reshaped(old, shape)
     else:
         storage = Storage()
         storage._version = t._version
-        data = np.zeros(shape, old.dtype)
-        kept = min(count, old.size)
-        data.reshape(-1)[:kept] = old.reshape(-1)[:kept]
+        data = filled_beside(old, shape, 0)
+        kept = (min(count, old.size),)
+        assign(reshaped(data, kept), reshaped(owned(old, "C"), kept))
     _stand_in(t)
     t._data, t._view, t._storage = data, None, storage
+    note_rebinding()
+
+
+def share_memory(t: Tensor, other: Tensor) -> None:
+    """Let `t` be a tensor of the memory of `other`, whose writes it sees; views of `t` keep the memory they had.
+
+    While tracing, this ends the traced segment first.
+    """
+    data = to_array(other)
+    to_array(t)
+    _stand_in(t)
+    t._data, t._view, t._storage = data.view(), None, storage_of(other)
     note_rebinding()
 
 
@@ -419,7 +443,7 @@ def _refresh_views(origin: Tensor) -> None:
         current = origin
         for op in v._view.origin_ops:
             data = current._data if tracer is None else tracer.value(current)
-            step = wrap(op.reference(data) if tracer is None else tracer.emit(op, [data])[0])
+            step = wrap(_seen_through(op, current, data) if tracer is None else tracer.emit(op, [data])[0])
             if origin._requires_grad:
                 record(op, (current,), (data,), (step,))
             current = step
@@ -440,6 +464,7 @@ __all__ = [
     "put",
     "replace_data",
     "resize",
+    "share_memory",
     "storage_of",
     "view",
     "view_in_place",

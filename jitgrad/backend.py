@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.codegen.cuda.runtime.array import DeviceArray as DeviceArray
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.types import CPU, Device
 
 Observer = Callable[[str, Any], None]
 
@@ -23,13 +25,28 @@ class CompileCounters:
 counters = CompileCounters()
 
 
-def load() -> Any:
-    """The code generator, with its driver ready; loads Numba, llvmlite and the rest at the first call."""
+def load(device: Device = CPU) -> Any:
+    """The code generator, for the CPU with its driver ready; loads Numba, llvmlite and the rest at the first call."""
     from jitgrad.codegen import compile as codegen
     from jitgrad.codegen.cpu.driver import load_driver
 
-    load_driver()
+    if device.type == "cpu":
+        load_driver()
     return codegen
+
+
+def gpus() -> Any:
+    """The module that knows the CUDA devices, their memory and their streams."""
+    from jitgrad.codegen.cuda.runtime import gpu
+
+    return gpu
+
+
+def device_copies() -> Any:
+    """The module that copies between host and devices, and within them."""
+    from jitgrad.codegen.cuda.runtime import copies
+
+    return copies
 
 
 def load_if_numba_is() -> None:
@@ -49,14 +66,15 @@ def _graphs_for(observer: Observer) -> Observer:
 
 
 def compile_graph(
-    graph: Graph, *, name: str = "graph", aliases: Mapping[int, int] | None = None, observer: Observer | None = None
-) -> Any:
-    """The executable of a graph: called with arrays, gives fresh arrays (see `jitgrad.codegen.compile_graph`)."""
-    compile_ = load().compile_graph
+    graph: Graph, *, name: str = "graph", aliases: Mapping[int, int] | None = None, observer: Observer | None = None,
+    device: Device = CPU,
+) -> Any:  # fmt: skip
+    """The executable of a graph on a device: called with arrays, gives fresh arrays (see `codegen.compile_graph`)."""
+    compile_ = load(device).compile_graph
     if observer is None:
-        executable = compile_(graph, name=name, aliases=aliases or {})
+        executable = compile_(graph, name=name, aliases=aliases or {}, device=device)
     else:
-        executable = compile_(graph, name=name, aliases=aliases or {}, observer=_graphs_for(observer))
+        executable = compile_(graph, name=name, aliases=aliases or {}, observer=_graphs_for(observer), device=device)
         for stage, text in executable.dump().items():
             if stage != "graph":  # seen already, as "prepared"
                 observer(stage, text)

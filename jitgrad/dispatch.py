@@ -13,11 +13,15 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import JitgradError
-from jitgrad.ir.interpreter import apply_reference
+from jitgrad.ir.graph import Graph
+from jitgrad.ir.interpreter import apply_reference, run
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op, View
 from jitgrad.ir.types import TensorType
 
+from .arrays import on_device
+from .backend import DeviceArray
+from .device_ops import run_graph_on_device, run_on_device
 from .errors import located
 from .large import run_large
 from .mode import local
@@ -51,7 +55,10 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
         tracer = None
         data = [t._data for t in operands]
         types = tuple([tensor_type(x.shape, x.dtype) for x in data])
-        out = run_op(op, data, types, infer(op, types))
+        if mode.place is not None and not data:
+            out = run_on_device(op, data, types, mode.place)
+        else:
+            out = run_op(op, data, types, infer(op, types))
     else:
         data = [tracer.value(t) for t in operands]
         out = tracer.emit(op, data)
@@ -72,8 +79,24 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
 
 def constant(array: Any) -> Tensor:
     """A tensor of these numbers: a leaf eagerly, a constant of the graph while tracing."""
-    tracer = local.mode.tracer
-    return wrap(np.asarray(array)) if tracer is None else tracer.constant(np.asarray(array))
+    mode = local.mode
+    if mode.tracer is not None:
+        return mode.tracer.constant(np.asarray(array))
+    return wrap(np.asarray(array) if mode.place is None else on_device(np.asarray(array), mode.place))
+
+
+def beside(t: Tensor, other: Tensor) -> Tensor:
+    """A tensor that a function has made of numbers, on the device of the tensor that it is for."""
+    there = other._data
+    if there.__class__ is not DeviceArray or t._data.__class__ is not np.ndarray:
+        return t
+    return wrap(on_device(t._data, there.device))
+
+
+def data_op(op: Op, *data: Any) -> Any:
+    """The only result of `op` on arrays of the right types, eagerly and without a record."""
+    types = tuple([tensor_type(x.shape, x.dtype) for x in data])
+    return run_op(op, data, types, infer(op, types))[0]
 
 
 def shared(array: np.ndarray[Any, Any]) -> Tensor:
@@ -93,8 +116,11 @@ def host_number(read: Callable[[], float], dtype: dtypes.DType, name: str) -> An
 def run_op(
     op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], results: Sequence[TensorType]
 ) -> Sequence[Any]:
-    """`op` on arrays, now: by NumPy, or by a generated kernel if there is much to do."""
+    """`op` on arrays, now: by NumPy, or by a generated kernel if there is much to do or they are on a device."""
     try:
+        for x in data:
+            if x.__class__ is DeviceArray:
+                return run_on_device(op, data, operands)
         if results and (results[0].numel > _LARGE or (operands and operands[0].numel > _LARGE)):
             out: Sequence[Any] | None = run_large(op, data, operands, results)
             if out is not None:
@@ -102,6 +128,14 @@ def run_op(
         return apply_reference(op, data)
     except JitgradError as error:
         raise located(error) from None
+
+
+def run_data(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs of a graph, op by op: by NumPy, or on the device that some of its inputs are on."""
+    for x in inputs:
+        if x.__class__ is DeviceArray:
+            return run_graph_on_device(graph, inputs, x.device)
+    return run(graph, inputs)
 
 
 def edge(t: Tensor) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
+from jitgrad.ir.types import Device
 
 if TYPE_CHECKING:
     from .compiler.tracer import Tracer
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 class Mode:
     """What changes the meaning of ops in this thread."""
 
-    __slots__ = ("anomaly", "check_nan", "default_dtype", "grad", "inference", "tracer")
+    __slots__ = ("anomaly", "check_nan", "default_dtype", "grad", "inference", "place", "tracer")
 
     def __init__(self) -> None:
         self.grad: bool = True
@@ -27,6 +28,7 @@ class Mode:
         self.check_nan: bool = True
         self.tracer: Tracer | None = None
         self.default_dtype: DType = dtypes.float32
+        self.place: Device | None = None  # where new tensors are made, if not on the CPU
 
 
 class _Local(threading.local):

@@ -17,8 +17,12 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import AutogradError
 from jitgrad.ir.types import CPU, Device, TensorType
 
+from .arrays import on_host
+from .backend import DeviceArray
 from .mode import local
 from .tape import Storage, TapeNode
+
+_ndarray = np.ndarray
 
 
 class Size(tuple[int, ...]):
@@ -93,7 +97,13 @@ class Tensor:
     @property
     def device(self) -> Device:
         """Where the data lives."""
-        return CPU
+        data = self._data
+        if data.__class__ is _ndarray:
+            return CPU
+        if data.__class__ is DeviceArray:
+            return data.device  # type: ignore[no-any-return]
+        tracer = local.mode.tracer
+        return CPU if tracer is None else tracer.device_of(self)
 
     @property
     def ndim(self) -> int:
@@ -128,7 +138,7 @@ class Tensor:
             self._requires_grad = requires_grad
             note_rebinding()
             tracer = local.mode.tracer
-            if tracer is not None and isinstance(self._data, np.ndarray):
+            if tracer is not None and isinstance(self._data, (np.ndarray, DeviceArray)):
                 tracer.lost = "the call changed requires_grad of a tensor made outside it"
         return self
 
@@ -208,6 +218,11 @@ def check_grad(tensor: Tensor, value: Any) -> None:
         return
     if not isinstance(value, Tensor):
         raise TypeError(f"assigned grad must be a Tensor or None, not {type(value).__name__}")
+    if value.device != tensor.device:
+        raise AutogradError(
+            f"assigned grad has data located on a different device: {value.device}, while the tensor is on "
+            f"{tensor.device}"
+        )
     if value.shape != tensor.shape or value.dtype is not tensor.dtype:
         raise AutogradError(
             f"assigned grad has type {value.type_}, but the tensor has type {tensor.type_}; they must be equal"
@@ -231,10 +246,14 @@ def wrap(data: Any, cls: type[Tensor] = Tensor) -> Tensor:
     return t
 
 
-def to_array(t: Tensor) -> np.ndarray[Any, Any]:
-    """The data as a NumPy array sharing memory. While tracing, this ends the traced segment first."""
+def end_trace() -> None:
+    """End the traced segment, if there is one, because data is about to be read."""
     tracer = local.mode.tracer
     if tracer is not None:
         tracer.materialise("the value of a tensor was read")
-    data: np.ndarray[Any, Any] = t._data
-    return data
+
+
+def to_array(t: Tensor) -> np.ndarray[Any, Any]:
+    """The data as a NumPy array sharing memory, or a copy from a device. While tracing, this ends the segment first."""
+    end_trace()
+    return on_host(t._data)

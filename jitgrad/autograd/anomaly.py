@@ -9,6 +9,8 @@ import numpy as np
 
 from jitgrad.ir.errors import AutogradError
 
+from ..arrays import on_host
+from ..backend import DeviceArray
 from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor
@@ -77,6 +79,8 @@ def check_node(node: TapeNode, grads: Sequence[Any]) -> None:
     """Raise if a cotangent that `node` gave holds a NaN."""
     for i, g in enumerate(grads):
         data = g._data if isinstance(g, Tensor) else g
+        if data.__class__ is DeviceArray:
+            data = on_host(data)
         if isinstance(data, np.ndarray) and data.dtype.kind not in "biu" and np.isnan(data).any():
             error = AutogradError(f"Function '{node.name()}' returned nan values in its {i}th output.")
             error.attach_location(str(node.location) if node.location else None)

@@ -9,6 +9,8 @@ import numpy as np
 
 from jitgrad.ir.errors import ArgumentError, AutogradError, ShapeError
 
+from ..arrays import filled_beside
+from ..backend import DeviceArray
 from ..dispatch import edge
 from ..errors import located
 from ..mode import local
@@ -43,7 +45,7 @@ def _cotangents(outputs: Sequence[Tensor], given: Any, create: bool) -> list[Any
         if g is None:
             if t.type_.numel != 1:
                 raise located(AutogradError("grad can be implicitly created only for scalar outputs"))
-            g = wrap(np.ones(t.shape, t._data.dtype)) if tracer is None else tracer.full(t.type_, 1)
+            g = wrap(filled_beside(t._data, t._data.shape, 1)) if tracer is None else tracer.full(t.type_, 1)
         elif g.shape != t.shape:
             raise located(
                 ShapeError(f"Mismatch in shape: grad_output has shape {g.shape} and output has shape {t.shape}")
@@ -177,7 +179,7 @@ def _result(g: Any, create: bool) -> Tensor | None:
     if g is None or create:
         return g  # type: ignore[no-any-return]
     tracer = local.mode.tracer
-    out = wrap(g if tracer is not None else np.asarray(g))
+    out = wrap(g if tracer is not None or g.__class__ is DeviceArray else np.asarray(g))
     if tracer is not None:
         tracer.note((out,))
     return out

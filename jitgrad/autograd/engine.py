@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir.errors import AutogradError
-from jitgrad.ir.interpreter import evaluate, run
+from jitgrad.ir.interpreter import evaluate
 from jitgrad.ir.types import TensorType
 
-from ..dispatch import apply_all
+from ..backend import DeviceArray
+from ..dispatch import apply_all, run_data
 from ..memo import Memo
 from ..mode import local
 from ..tape import TapeNode
@@ -235,16 +236,11 @@ def _run_step(
     tracer = local.mode.tracer
     data = [node.saved[slot] for _, slot in plan.residuals]
     if tracer is None:
-        arrays = [as_array(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
-        return run(plan.graph, [*arrays, *seeds])
+        arrays = [whole.as_array(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
+        return run_data(plan.graph, [*arrays, *seeds])
     values = [tracer.lift(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
     with tracer.at(node.location), tracer.module(*tracer.scopes.get(node.seq, ())):
         return evaluate(plan.graph, [*values, *seeds], tracer.emit)
-
-
-def as_array(x: Any, type: TensorType) -> Any:
-    """Saved data as an array: the fast path saves Python numbers as they are."""
-    return x if x.__class__ is np.ndarray else np.asarray(x, dtype=type.dtype.np)
 
 
 def _saved_tensor(node: TapeNode, slot: int, types: Sequence[TensorType]) -> Tensor:
@@ -255,7 +251,7 @@ def _saved_tensor(node: TapeNode, slot: int, types: Sequence[TensorType]) -> Ten
         t = wrap(data)
         t._node, t._index, t._requires_grad = node, slot - count, True
         return t
-    if not isinstance(data, np.ndarray) and not hasattr(data, "type"):
+    if not isinstance(data, (np.ndarray, DeviceArray)) and not hasattr(data, "type"):
         data = np.asarray(data, dtype=types[slot].dtype.np)
     e = node.edges[slot]
     if isinstance(e, Tensor):

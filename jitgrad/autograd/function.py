@@ -12,6 +12,7 @@ from jitgrad.ir.op import Op, op
 from jitgrad.ir.types import TensorType
 
 from ..aliasing import alias
+from ..arrays import device_of, on_device
 from ..dispatch import edge
 from ..mode import local
 from ..tape import TapeNode
@@ -94,7 +95,7 @@ class FunctionNode(TapeNode):
         grads: list[Any] = []
         for g, t in zip(cotangents, self.results, strict=True):
             if g is None and self.context.materialize_grads:
-                zero = wrap(np.zeros(t.shape, t.dtype.np)) if tracer is None else tracer.full(t, 0)
+                zero = self._zeros(t, cotangents) if tracer is None else tracer.full(t, 0)
                 grads.append(zero)
             else:
                 grads.append(g if g is None or create else wrap(g) if tracer is None else tracer.traced(g))
@@ -109,6 +110,13 @@ class FunctionNode(TapeNode):
         if create:
             return tensors
         return [None if g is None else g._data if tracer is None else tracer.value(g) for g in tensors]
+
+    @staticmethod
+    def _zeros(type: TensorType, cotangents: Sequence[Any]) -> Tensor:
+        """Zeros where the other cotangents are."""
+        zeros = np.zeros(type.shape, type.dtype.np)
+        known = [g._data if isinstance(g, Tensor) else g for g in cotangents if g is not None]
+        return wrap(on_device(zeros, device_of(known[0])) if known else zeros)
 
     def _fitted(self, i: int, g: Any, t: TensorType) -> Tensor | None:
         """Gradient `i` in the type of its input: summed where the input would broadcast to it, and converted."""

@@ -11,6 +11,8 @@ import numpy as np
 
 from jitgrad.ir.errors import AutogradError
 
+from ..arrays import owned
+from ..backend import DeviceArray
 from ..mode import local
 from ..tensor import Tensor, note_rebinding, wrap
 
@@ -73,7 +75,7 @@ class NodeHooks:
 def as_tensor(data: Any) -> Tensor:
     """A cotangent as a tensor of its own."""
     tracer = local.mode.tracer
-    out = wrap(np.array(data) if tracer is None else tracer.detached(data))
+    out = wrap(owned(data) if tracer is None else tracer.detached(data))
     if tracer is not None:
         tracer.note((out,))
     return out
@@ -111,7 +113,7 @@ def register_hook(t: Tensor, hook: Hook) -> RemovableHandle:
             t._hooks = HookTable()
         note_rebinding()
         tracer = local.mode.tracer
-        if tracer is not None and isinstance(t._data, np.ndarray):
+        if tracer is not None and isinstance(t._data, (np.ndarray, DeviceArray)):
             tracer.lost = "the call registered a hook on a tensor made outside it"
         return t._hooks.add(hook)  # type: ignore[no-any-return]
     hooks = _node_hooks(t)

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir.config import config
-from jitgrad.ir.interpreter import run
-from jitgrad.ir.types import TensorType
+from jitgrad.ir.ops.arithmetic import Add
+from jitgrad.ir.types import CPU, Device, TensorType
 
-from ..backend import compile_graph
+from ..arrays import device_of, owned
+from ..backend import DeviceArray, compile_graph
+from ..dispatch import data_op, run_data
 from ..dump import observer_for
 from ..memo import Memo
 from ..tape import TapeNode
@@ -34,10 +36,11 @@ class BackwardStats:
 class _Entry:
     """A structure's plan, and its executable once it has come twice."""
 
-    __slots__ = ("executable", "lock", "plan")
+    __slots__ = ("device", "executable", "lock", "plan")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, device: Device) -> None:
         self.plan = plan
+        self.device = device
         self.executable: Any = None
         self.lock = threading.Lock()
 
@@ -54,10 +57,11 @@ def run_whole(
     pairs = list(zip(roots, cotangents, strict=True))
     cotangents = [g for e, g in pairs if producer(e) in inside]
     structure, edges = describe(nodes, [e for e, _ in pairs if producer(e) in inside], targets)
-    key = structure.key()
+    device = _device(nodes, cotangents)
+    key = (structure.key(), device)
     entry = _entries.get(key)
     if entry is None:
-        entry = _entries.add(key, _Entry(build_plan(structure)))
+        entry = _entries.add(key, _Entry(build_plan(structure), device))
         stats.structures += 1
         grads = _interpret(entry.plan, nodes, cotangents)
     elif not config.compile_backward:
@@ -80,25 +84,37 @@ def producer(e: Any) -> TapeNode | None:
 
 def add_data(a: Any, b: Any) -> Any:
     """The sum of two cotangents."""
+    if a.__class__ is DeviceArray or b.__class__ is DeviceArray:
+        return data_op(Add(), a, b)
     return np.asarray(np.add(a, b), dtype=a.dtype)
+
+
+def as_array(x: Any, type: TensorType) -> Any:
+    """Saved data as an array: the fast path saves Python numbers as they are."""
+    return x if x.__class__ is np.ndarray or x.__class__ is DeviceArray else np.asarray(x, dtype=type.dtype.np)
 
 
 def _inputs(plan: Plan, nodes: Sequence[TapeNode]) -> list[Any]:
     out = []
     for (i, slot), value in zip(plan.residuals, plan.graph.inputs, strict=False):
         x = nodes[i].saved[slot]
-        out.append(x if x.__class__ is np.ndarray else np.asarray(x, value.type.dtype.np))
+        out.append(as_array(x, value.type))
     return out
 
 
 def _interpret(plan: Plan, nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> list[Any]:
     stats.interpreted += 1
-    arrays = run(plan.graph, [*_inputs(plan, nodes), *cotangents])
-    taken = {id(g) for g in cotangents}
+    inputs = [*_inputs(plan, nodes), *cotangents]
+    arrays = run_data(plan.graph, inputs)
+    taken = {id(g) for g in cotangents} | {id(x.base) for x in inputs if x.__class__ is DeviceArray}
     for i, g in enumerate(arrays):
-        if id(g) in taken or not g.flags.owndata or not g.flags.writeable:
-            arrays[i] = g.copy()
-        taken.add(id(g))
+        if g.__class__ is DeviceArray:
+            memory, is_view = id(g.base), False
+        else:
+            memory, is_view = id(g), not g.flags.owndata
+        if memory in taken or is_view or not g.flags.writeable:
+            arrays[i] = owned(g)
+        taken.add(memory)
     return arrays
 
 
@@ -107,11 +123,23 @@ def _replay(entry: _Entry, nodes: Sequence[TapeNode], cotangents: Sequence[Any])
         with entry.lock:
             if entry.executable is None:
                 entry.executable = compile_graph(
-                    entry.plan.graph, name="backward", observer=observer_for(None, "backward")
+                    entry.plan.graph, name="backward", observer=observer_for(None, "backward"), device=entry.device
                 )
                 stats.compiled += 1
     stats.replayed += 1
     return entry.executable([*_inputs(entry.plan, nodes), *cotangents])  # type: ignore[no-any-return]
+
+
+def _device(nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> Device:
+    """Where the gradient is computed: on the device that something saved, or a cotangent, is on."""
+    for g in cotangents:
+        if g.__class__ is DeviceArray:
+            return device_of(g)
+    for node in nodes:
+        for x in node.saved:
+            if x.__class__ is DeviceArray:
+                return device_of(x)
+    return CPU
 
 
 def one_value_each(nodes: Sequence[TapeNode]) -> bool:

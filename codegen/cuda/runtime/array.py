@@ -6,7 +6,7 @@ It knows shape, strides, dtype and place, and nothing that needs the numbers the
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentTypeError
 from jitgrad.ir.types import Device
 
-from .pool import Block, MemoryPool
+if TYPE_CHECKING:
+    from .pool import Block, MemoryPool
 
 Strides = tuple[int, ...]
 
