@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import DimError, DivisionByZeroError
+from ..errors import ArgumentError, DimError, DivisionByZeroError, LinAlgError, OperationError
 from ..op import Array, Op, op
 from ..types import TensorType
 
-__all__ = ["CheckDivisor", "CheckRange"]
+__all__ = ["CheckBetween", "CheckDivisor", "CheckFinite", "CheckInfo", "CheckNotNegative", "CheckRange"]
 
 
 class _Check(Op):
@@ -67,3 +67,68 @@ class CheckRange(_Check):
         bad = ((x < self.low) | (x >= self.high)) & (x != self.ignored)
         if np.any(bad):
             raise DimError(f"{self.of}: target {x[bad].flat[0]} is out of range for {self.high} classes")
+
+
+@op
+class CheckBetween(_Check):
+    """Raises `RuntimeError` where an element of `what`, an operand of the op `of`, is not in `[low, high]`."""
+
+    of: str
+    what: str
+    low: float
+    high: float
+    name = "check_between"
+
+    def refuse(self, x: Array) -> None:
+        """No element outside; NaN is."""
+        within = (x >= self.low) & (x <= self.high)
+        if not np.all(within):
+            raise OperationError(
+                f"{self.of}: all elements of {self.what} should be between {self.low} and {self.high}, "
+                f"but one is {x[~within].flat[0]}"
+            )
+
+
+@op
+class CheckNotNegative(_Check):
+    """Raises `ValueError` where an element of `what`, an operand of the op `of`, is negative."""
+
+    of: str
+    what: str
+    name = "check_not_negative"
+
+    def refuse(self, x: Array) -> None:
+        """No element below 0; NaN is not."""
+        if np.any(x < 0):
+            raise ArgumentError(f"{self.of}: {self.what} has negative entry/entries: {x[x < 0].flat[0]}")
+
+
+@op
+class CheckFinite(_Check):
+    """Raises `LinAlgError` where a matrix for the op `of` holds NaN or infinity."""
+
+    of: str
+    name = "check_finite"
+
+    def refuse(self, x: Array) -> None:
+        """Numbers alone."""
+        if not np.all(np.isfinite(x)):
+            raise LinAlgError(
+                f"{self.of}: The algorithm failed to converge because the input matrix contained non-finite values."
+            )
+
+
+@op
+class CheckInfo(_Check):
+    """Raises `LinAlgError` where LAPACK's `info` on a matrix is not 0: `rule`, with that number for `{info}`."""
+
+    of: str
+    rule: str
+    name = "check_info"
+
+    def refuse(self, x: Array) -> None:
+        """All zero."""
+        if np.any(x):
+            first = int(np.flatnonzero(x)[0])
+            batch = f": (Batch element {first})" if x.ndim else ""
+            raise LinAlgError(f"{self.of}{batch}: {self.rule.format(info=int(x.reshape(-1)[first]))}")

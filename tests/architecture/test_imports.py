@@ -11,6 +11,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.codegen.cpu.blas", "scipy"): "only where SciPy's wheel has no OpenBLAS to open directly",
     ("jitgrad.dump", "jitgrad.dump.writer"): "only dumps need the printer and the pictures",
     ("jitgrad.ir.picture", "networkx"): "only pictures need it",
+    ("jitgrad.ir.lapack", "scipy"): "only linear algebra needs it",
     ("jitgrad.ir.ops.fourier", "scipy"): "only transforms need it",
     ("jitgrad.ir.special", "scipy"): "only special functions need it, and it takes longer to load than jitgrad",
     ("jitgrad.serialization", "safetensors"): "only saving and loading need it",

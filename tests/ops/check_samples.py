@@ -3,7 +3,7 @@
 import numpy as np
 from ops.sampling import Sample
 
-from jitgrad.ir.ops.check import CheckDivisor, CheckRange
+from jitgrad.ir.ops.check import CheckBetween, CheckDivisor, CheckFinite, CheckInfo, CheckNotNegative, CheckRange
 
 
 def _divisor():
@@ -16,4 +16,31 @@ def _range():
         yield Sample(CheckRange("nll_loss", 0, 4, -100), (x,), lambda x: x)
 
 
-TABLE = {"check_divisor": _divisor, "check_range": _range}
+def _between():
+    for x in (np.array([[0.0, 1.0], [0.5, 0.25]]), np.array(1), np.zeros((0,))):
+        yield Sample(CheckBetween("binary_cross_entropy", "input", 0.0, 1.0), (x,), lambda x: x)
+
+
+def _not_negative():
+    for x in (np.array([0.0, np.nan, 2.0]), np.array(1.0), np.zeros((0,))):
+        yield Sample(CheckNotNegative("gaussian_nll_loss", "var"), (x,), lambda x: x)
+
+
+def _finite():
+    for x in (np.ones((2, 2)), np.array(1j), np.zeros((0, 3, 3))):
+        yield Sample(CheckFinite("linalg.eigh"), (x,), lambda x: x)
+
+
+def _info():
+    for x in (np.zeros((2,), np.int32), np.array(0, np.int32), np.zeros((0,), np.int32)):
+        yield Sample(CheckInfo("linalg.inv", "The matrix is singular."), (x,), lambda x: x)
+
+
+TABLE = {
+    "check_between": _between,
+    "check_divisor": _divisor,
+    "check_finite": _finite,
+    "check_info": _info,
+    "check_not_negative": _not_negative,
+    "check_range": _range,
+}

@@ -15,10 +15,11 @@ STEP = 1e-5
 TOLERANCE = 1e-6
 
 
-def graph_of(op, types) -> Graph:
-    """The graph of a single op."""
+def graph_of(sample) -> Graph:
+    """The graph of the sample's op alone, or of what it says to differentiate in its place."""
     b = Builder()
-    return b.build(b.emit(op, *(b.input(t) for t in types)))
+    operands = [b.input(t) for t in sample.types]
+    return b.build(sample.differentiated(b, *operands) if sample.differentiated else b.emit(sample.op, *operands))
 
 
 def inner(xs, ys) -> float:

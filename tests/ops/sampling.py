@@ -29,7 +29,8 @@ class Sample:
 
     `torch` computes the same from PyTorch tensors (None: nothing to compare with). `smooth` operands may be
     differentiated numerically: no kinks or jumps nearby. `ulps` is how far results may be from the oracle's,
-    in units of the result dtype's last place at the largest magnitude in play.
+    in units of the result dtype's last place at the largest magnitude in play. `differentiated` builds what is to be
+    differentiated in place of the op alone: for ops that read a triangle, or whose results are unique up to a phase.
     """
 
     op: Op
@@ -38,6 +39,7 @@ class Sample:
     smooth: bool = False
     ulps: float = 4.0
     label: str = field(default="")
+    differentiated: Callable[..., Any] | None = None
 
     @property
     def types(self) -> tuple[TensorType, ...]:

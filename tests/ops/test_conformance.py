@@ -119,7 +119,7 @@ def test_gradients(name):
             result, *_ = sample.op.infer(*sample.types)
             if result.dtype in (dtypes.float64, dtypes.complex128):
                 with _naming(sample):
-                    check_gradients(graph_of(sample.op, sample.types), list(sample.arrays))
+                    check_gradients(graph_of(sample), list(sample.arrays))
                 checked += 1
     assert checked, f"no float64 sample of {name} is smooth"
 

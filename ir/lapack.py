@@ -1,0 +1,303 @@
+"""The door to LAPACK: routines on arrays of matrices, `[..., m, n]`, by NumPy where it has them and SciPy else.
+
+NumPy's take batches; SciPy's, which is loaded at first use, are called for one matrix after another. `info` is
+LAPACK's number, int32 for each matrix: 0 if all went well. Pivots count from 1, as in LAPACK and PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import LinAlgError
+
+Array = Any
+
+_PREFIX = {"f": "s", "d": "d", "F": "c", "D": "z"}
+
+
+def _lapack(name: str, x: Array) -> Any:
+    """LAPACK's `name` for the dtype of `x`."""
+    from scipy.linalg import lapack  # lazy: loads SciPy
+
+    return getattr(lapack, _PREFIX[x.dtype.char] + name)
+
+
+def _blas(name: str, x: Array) -> Any:
+    """BLAS's `name` for the dtype of `x`."""
+    from scipy.linalg import blas  # lazy: loads SciPy
+
+    return getattr(blas, _PREFIX[x.dtype.char] + name)
+
+
+def _no_info(x: Array) -> Array:
+    return np.zeros(x.shape[:-2], np.int32)
+
+
+def adjoint(x: Array) -> Array:
+    """The conjugate transpose."""
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def _diverged(name: str, x: Array) -> LinAlgError:
+    """What to say where an iteration has not converged."""
+    if np.all(np.isfinite(x)):
+        return LinAlgError(
+            f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+            "repeated values."
+        )
+    return LinAlgError(
+        f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
+    )
+
+
+# -------------------------------------------------------------------------------------------- factorisations
+
+
+def cholesky(x: Array) -> tuple[Array, Array]:
+    """The lower factor of matrices of which the lower triangle is read, and `info`."""
+    info = _no_info(x)
+    try:
+        with np.errstate(all="ignore"):
+            factor = np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        factor, potrf = np.empty_like(x, order="C"), _lapack("potrf", x)
+        for i in np.ndindex(info.shape):
+            factor[i], info[i] = potrf(x[i], lower=True, clean=True)
+    unknown = np.isnan(np.diagonal(factor, axis1=-2, axis2=-1))
+    if np.any(unknown):  # some builds of LAPACK let NaN pass
+        info = np.where(info == 0, (unknown.argmax(-1) + 1) * unknown.any(-1), info).astype(np.int32)
+    return factor, info
+
+
+def lu_factor(x: Array) -> tuple[Array, Array, Array]:
+    """`L` below the diagonal and `U` from it on, in one matrix; pivots; `info`."""
+    rank = min(x.shape[-2:])
+    out, info = np.empty_like(x, order="C"), _no_info(x)
+    pivots = np.empty((*x.shape[:-2], rank), np.int32)
+    if not out.size:
+        pivots[...] = np.arange(1, rank + 1)
+        return out, pivots, info
+    getrf = _lapack("getrf", x)
+    for i in np.ndindex(info.shape):
+        out[i], pivots[i], info[i] = getrf(x[i])
+    return out, pivots + 1, info
+
+
+def ldl_factor(x: Array, hermitian: bool) -> tuple[Array, Array, Array]:
+    """`L` and the block diagonal `D` in one lower triangle; pivots, negative where a block is 2 by 2; `info`."""
+    out, info = np.empty_like(x, order="C"), _no_info(x)
+    pivots = np.empty(x.shape[:-1], np.int32)
+    if out.size:
+        sytrf = _lapack("hetrf" if hermitian and x.dtype.kind == "c" else "sytrf", x)
+        for i in np.ndindex(info.shape):
+            out[i], pivots[i], info[i] = sytrf(x[i], lower=True)
+    return out, pivots, info
+
+
+def qr(x: Array, complete: bool) -> tuple[Array, Array]:
+    """Orthonormal columns, as many as rows if `complete`, and the upper triangle."""
+    q, r = np.linalg.qr(x, "complete" if complete else "reduced")
+    return q, r
+
+
+def geqrf(x: Array) -> tuple[Array, Array]:
+    """`R`, below its diagonal the Householder vectors, and their factors."""
+    h, tau = np.linalg.qr(x, "raw")
+    return np.ascontiguousarray(np.swapaxes(h, -1, -2)).astype(x.dtype), tau.astype(x.dtype)
+
+
+def permutation(pivots: Array, size: int) -> Array:
+    """The order that exchanging row `i` with row `pivots[i] - 1`, one after another, gives `size` rows."""
+    order = np.broadcast_to(np.arange(size), (*pivots.shape[:-1], size)).copy()
+    for i in range(pivots.shape[-1]):
+        j = pivots[..., i, None].astype(np.int64) - 1
+        moved = np.take_along_axis(order, j, -1)
+        np.put_along_axis(order, j, order[..., i, None].copy(), -1)
+        order[..., i, None] = moved
+    return order
+
+
+# -------------------------------------------------------------------------------------------------- spectra
+
+
+def eigh(x: Array, upper: bool) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices of which one triangle is read."""
+    try:
+        values, vectors = np.linalg.eigh(x, "U" if upper else "L")
+    except np.linalg.LinAlgError:
+        raise _diverged("linalg.eigh", x) from None
+    return values, vectors
+
+
+def eigvalsh(x: Array, upper: bool) -> Array:
+    """The eigenvalues alone."""
+    try:
+        return np.linalg.eigvalsh(x, "U" if upper else "L")
+    except np.linalg.LinAlgError:
+        raise _diverged("linalg.eigh", x) from None
+
+
+def eig(x: Array) -> tuple[Array, Array]:
+    """Complex eigenvalues and eigenvectors of any square matrices."""
+    try:
+        values, vectors = np.linalg.eig(x)
+    except np.linalg.LinAlgError:
+        raise _diverged("linalg.eig", x) from None
+    dtype = np.result_type(x.dtype, np.complex64)
+    return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
+
+
+def eigvals(x: Array) -> Array:
+    """The eigenvalues alone."""
+    try:
+        return np.linalg.eigvals(x).astype(np.result_type(x.dtype, np.complex64), copy=False)
+    except np.linalg.LinAlgError:
+        raise _diverged("linalg.eig", x) from None
+
+
+def svd(x: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
+    """`U`, the singular values, descending, and the adjoint of `V`."""
+    try:
+        u, s, vh = np.linalg.svd(x, full_matrices)
+    except np.linalg.LinAlgError:
+        raise _diverged("linalg.svd", x) from None
+    return u, s, vh
+
+
+def svdvals(x: Array) -> Array:
+    """The singular values alone."""
+    try:
+        return np.linalg.svd(x, compute_uv=False)
+    except np.linalg.LinAlgError:
+        raise _diverged("linalg.svd", x) from None
+
+
+# ------------------------------------------------------------------------------------------------- solutions
+
+
+def solve(a: Array, b: Array) -> tuple[Array, Array]:
+    """`x` with `a @ x = b`, and `info`: for singular matrices the first zero pivot, counted from 1."""
+    try:
+        with np.errstate(all="ignore"):
+            return np.linalg.solve(a, b), _no_info(a)
+    except np.linalg.LinAlgError:
+        factor, pivots, info = lu_factor(a)
+        out, getrs = np.empty_like(b, order="C"), _lapack("getrs", a)
+        for i in np.ndindex(info.shape):
+            out[i] = getrs(factor[i], pivots[i] - 1, b[i])[0]
+        return out, info
+
+
+def inverse(x: Array) -> tuple[Array, Array]:
+    """The inverse, and `info` as of `solve`."""
+    try:
+        with np.errstate(all="ignore"):
+            return np.linalg.inv(x), _no_info(x)
+    except np.linalg.LinAlgError:
+        return solve(x, np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape))
+
+
+_MANY = 4  # times as many matrices as rows: then all of them go one row after another
+
+
+def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
+    """`x` with `a @ x = b` for triangular matrices; what is not of the triangle is not read."""
+    n, count = a.shape[-1], a[..., 0, 0].size if a.size else 0
+    if not b.size:
+        return np.empty_like(b, order="C")
+    if count > _MANY * n:
+        return _substitute(a, b, upper, unit)
+    trsm = _blas("trsm", a)
+    out = np.empty_like(b, order="C")
+    for i in np.ndindex(a.shape[:-2]):
+        # Fortran's order is the transpose's
+        out[i] = trsm(1.0, a[i].T, b[i], lower=upper, trans_a=1, diag=unit)
+    return out
+
+
+def _substitute(a: Array, b: Array, upper: bool, unit: bool) -> Array:
+    """Row after row, for all matrices at once."""
+    n = a.shape[-1]
+    out = np.array(b, order="C")
+    with np.errstate(all="ignore"):
+        for i in range(n - 1, -1, -1) if upper else range(n):
+            known = slice(i + 1, n) if upper else slice(0, i)
+            row = out[..., i : i + 1, :]
+            row -= a[..., i : i + 1, known] @ out[..., known, :]
+            if not unit:
+                row /= a[..., i : i + 1, i : i + 1]
+    return out
+
+
+def ldl_solve(factor: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
+    """`x` with `a @ x = b`, from what `ldl_factor` gives of `a`."""
+    out = np.empty_like(b, order="C")
+    if out.size:
+        sytrs = _lapack("hetrs" if hermitian and factor.dtype.kind == "c" else "sytrs", factor)
+        for i in np.ndindex(factor.shape[:-2]):
+            out[i] = sytrs(factor[i], pivots[i], b[i], lower=True)[0]
+    return out
+
+
+def lstsq(a: Array, b: Array, rcond: float, driver: str) -> tuple[Array, Array, Array]:
+    """`x` with the least `|a @ x - b|`, the rank, and the singular values (zeros where the driver has none)."""
+    from scipy import linalg  # lazy: loads SciPy
+
+    m, n = a.shape[-2:]
+    out = np.zeros((*a.shape[:-2], n, b.shape[-1]), a.dtype)
+    rank = np.zeros(a.shape[:-2], np.int64)
+    values = np.zeros((*a.shape[:-2], min(m, n)), a.real.dtype)
+    if not a.size or not b.size:
+        return out, rank, values
+    for i in np.ndindex(rank.shape):
+        if driver == "gels":
+            out[i] = _full_rank_lstsq(a[i], b[i], i)
+            rank[i] = min(m, n)
+        else:
+            out[i], _, rank[i], s = linalg.lstsq(a[i], b[i], rcond, lapack_driver=driver, check_finite=False)
+            if s is not None:
+                values[i] = s
+    return out, rank, values
+
+
+def _full_rank_lstsq(a: Array, b: Array, place: tuple[int, ...]) -> Array:
+    m, n = a.shape
+    padded = np.zeros((max(m, n), b.shape[-1]), b.dtype)
+    padded[:m] = b
+    _, x, info = _lapack("gels", a)(a, padded)
+    if info > 0:
+        batch = f": (Batch element {place[0]})" if place else ""
+        raise LinAlgError(
+            f"torch.linalg.lstsq{batch}: The least squares solution could not be computed because the input matrix "
+            f"does not have full rank (error code: {info})."
+        )
+    return x[:n]
+
+
+def expm(x: Array) -> Array:
+    """The matrix exponential."""
+    from scipy import linalg  # lazy: loads SciPy
+
+    return linalg.expm(x) if x.size else x.copy()
+
+
+def cofactors(x: Array) -> Array:
+    """The derivative of the determinant: `det(x) * inv(x).T`, singular matrices included."""
+    n = x.shape[-1]
+    if not x.size:
+        return np.zeros_like(x)
+    with np.errstate(all="ignore"):
+        det, (inv, info) = np.linalg.det(x), inverse(x)
+        out = det[..., None, None] * np.swapaxes(inv, -1, -2)
+        condition = np.abs(x).sum((-1, -2)) * np.abs(inv).sum((-1, -2))
+    bad = ~((info == 0) & (condition < np.finfo(x.dtype).eps ** -0.5)) | ~np.isfinite(out).all((-1, -2))
+    bad &= np.isfinite(x).all((-1, -2))
+    if np.any(bad):
+        u, s, vh = svd(x[bad], True)
+        before = np.cumprod(np.concatenate([np.ones_like(s[:, :1]), s[:, :-1]], -1), -1)
+        behind = np.cumprod(np.concatenate([np.ones_like(s[:, :1]), s[:, :0:-1]], -1), -1)[:, ::-1]
+        turn = np.linalg.det(u) * np.linalg.det(vh)
+        out[bad] = (np.conj(u) * (turn[:, None, None] * (before * behind)[:, None, :])) @ np.conj(vh)
+    return out.reshape(*x.shape[:-2], n, n)
