@@ -59,6 +59,22 @@ class Tokens:
         """The token that comes next."""
         return self._tokens[self._next]
 
+    def peek(self) -> Token:
+        """The token behind the next one."""
+        return self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+
+    def inputs_of_next_graph(self) -> list[Token]:
+        """The names of the inputs of the next graph in the text, for what names them before it."""
+        at = self._next
+        while self._tokens[at].kind != "end" and (self._tokens[at].kind, self._tokens[at].text) != ("word", "graph"):
+            at += 1
+        found = []
+        while self._tokens[at].kind != "end" and self._tokens[at].text != ")":
+            if self._tokens[at].kind == "value":
+                found.append(self._tokens[at])
+            at += 1
+        return found
+
     def at(self, text: str) -> bool:
         """Whether a word or punctuation `text` comes next."""
         token = self.current

@@ -50,11 +50,15 @@ from .autograd import (
 )
 from .compiler import assert_no_compile, compile
 from .device import device
+from .export import export, load_program
 from .functions import (
     arithmetic as _arithmetic,
 )
 from .functions import (
     assignment as _assignment,
+)
+from .functions import (
+    combinations as _combinations,
 )
 from .functions import (
     comparison as _comparison,
@@ -87,6 +91,9 @@ from .functions import (
     pointwise as _pointwise,
 )
 from .functions import (
+    positions as _positions,
+)
+from .functions import (
     reductions as _reductions,
 )
 from .functions import (
@@ -106,6 +113,9 @@ from .functions import (
 )
 from .functions import (
     statistics as _statistics,
+)
+from .functions import (
+    strided as _strided,
 )
 from .functions import (
     types as _types,
@@ -136,9 +146,10 @@ __version__ = "0.1.0"
 __all__ = [
     "Generator", "JitgradError", "Size", "Tensor", "assert_no_compile", "autograd", "bfloat", "bfloat16",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64", "config",
-    "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "enable_grad", "fft", "float16",
+    "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "enable_grad", "export", "fft",
+    "float16",
     "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
-    "is_inference_mode_enabled", "layout", "long", "memory_format", "nn", "no_grad", "optim", "preserve_format",
+    "is_inference_mode_enabled", "layout", "load_program", "long", "memory_format", "nn", "no_grad", "optim", "preserve_format",
     "random", "set_grad_enabled", "short", "special", "strided", "uint8", "utils",
     *sorted(FUNCTIONS),
 ]  # fmt: skip

@@ -1,0 +1,211 @@
+"""One trace of a function for export: its graph, where the graph's inputs come from, and what it writes.
+
+The function runs with stand-ins for its arguments, of the same types but zeros, so that nothing it does to tensors
+happens; what it does to Python objects does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.errors import CompileError
+from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.op import Op
+from jitgrad.ir.ops.history import Detach, WithHistory
+from jitgrad.ir.passes.dce import EliminateDeadCode
+from jitgrad.ir.types import TensorType
+
+from ..compiler.sources import ArgumentSource, CapturedSource, GradSource, HostSource
+from ..compiler.tracer import Tracer
+from ..errors import located
+from ..mode import local
+from ..optim.optimizer import Optimizer
+from ..tensor import Tensor, wrap
+from .sizes import SizeRecorder
+from .trees import Leaf, Tree, describe
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a graph input is: `kind` is argument, number, captured, gradient or random, with its number or object.
+
+    `key` is the same in every trace of one function.
+    """
+
+    kind: str
+    key: Any
+    tensor: Tensor | None = None
+    read: Callable[[], Any] | None = None
+    name: str = ""
+
+
+@dataclass
+class Captured:
+    """A finished trace. `updates` are pairs of an input and the output that is its new value."""
+
+    sizes: Mapping[str, int]
+    graph: Graph
+    roles: list[Role]
+    updates: list[tuple[int, int]]
+    result: Tree
+    tracer: ExportTracer
+    hints: dict[Node, list[Any]] = field(default_factory=dict)
+
+
+class ExportTracer(Tracer):
+    """A tracer of plain sizes that notes what became of the tracked ones (`sizes.TracedInt`)."""
+
+    def __init__(self, leaves: Sequence[Any], recorder: SizeRecorder) -> None:
+        super().__init__(leaves, fullgraph=True)
+        self.recorder = recorder
+        self.first_values: dict[int, Value] = {}  # of tensors made in the trace, by id
+        self.optimizers: dict[int, Optimizer] = {}
+
+    def emit(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Append a node; its fields are plain numbers."""
+        return super().emit(self.recorder.plain(op), operands)
+
+    def note(self, tensors: Sequence[Tensor]) -> None:
+        """These tensors hold values of this trace."""
+        super().note(tensors)
+        for t in tensors:
+            self.first_values[id(t)] = t._data
+
+    def touch(self, thing: Any) -> None:
+        """Depend on a module or optimizer."""
+        super().touch(thing)
+        if isinstance(thing, Optimizer):
+            self.optimizers[id(thing)] = thing
+
+    def materialise(self, reason: str) -> None:
+        """A program can't wait for a number."""
+        local.mode.tracer = None
+        raise located(CompileError(f"export: {reason}; a program can't leave its graph for that"))
+
+
+def capture(
+    call: Callable[[dict[int, Tensor]], Any], examples: Sequence[Tensor], types: Sequence[TensorType],
+    sizes: Mapping[str, int], recorder: SizeRecorder,
+) -> Captured:  # fmt: skip
+    """Trace `call`, which takes stand-ins of `types` for the tensors `examples`."""
+    stand_ins = [_stand_in(t, type) for t, type in zip(examples, types, strict=True)]
+    tracer = ExportTracer(stand_ins, recorder)
+    mode = local.mode
+    with recorder.tracking(tracer):
+        mode.tracer = tracer
+        try:
+            result = call(dict(enumerate(stand_ins)))
+            return _finish(tracer, result, sizes)
+        finally:
+            mode.tracer = None
+
+
+def _stand_in(example: Tensor, type: TensorType) -> Tensor:
+    t = wrap(np.zeros(type.shape, type.dtype.np))
+    t._requires_grad = example._requires_grad
+    return t
+
+
+def _finish(tracer: ExportTracer, result: Any, sizes: Mapping[str, int]) -> Captured:
+    outputs: dict[Value, int] = {}
+    tree = describe(result, lambda t: Leaf(outputs.setdefault(tracer.value(t), len(outputs))), "the result")
+    writes = [s for s in tracer.outside.values() if s.written and s.slot is not None]
+    for s in writes:
+        if isinstance(tracer.sources[s.slot], ArgumentSource):  # type: ignore[index]
+            raise located(
+                CompileError("export: the function writes to one of its arguments in place; clone() it first")
+            )
+    values = list(outputs)
+    updates = []
+    for s in writes:
+        updates.append((s.slot, len(values)))
+        values.append(s.value)
+    for slot, value in _gradients(tracer):
+        updates.append((slot, len(values)))
+        values.append(value)
+    for slot, value in _random_offsets(tracer):
+        updates.append((slot, len(values)))
+        values.append(value)
+    graph = _clean(Graph(tracer.builder.inputs, tracer.builder.nodes, values))
+    roles = [_role(tracer, i) for i in range(len(tracer.sources))]
+    return _without_unused(Captured(sizes, graph, roles, updates, tree, tracer))
+
+
+def _gradients(tracer: ExportTracer) -> list[tuple[int, Value]]:
+    """The inputs that are gradients from before the call, with their values after it."""
+    slots = {id(s.of.tensor(tracer.leaves)): i for i, s in enumerate(tracer.sources) if isinstance(s, GradSource)}
+    found = []
+    for t, grad in tracer.grads.values():
+        if id(t) in slots and grad is not None:
+            found.append((slots[id(t)], tracer.value(grad)))
+    return found
+
+
+def _random_offsets(tracer: ExportTracer) -> list[tuple[int, Value]]:
+    """The inputs that are offsets of generators, with their values after the call."""
+    found = []
+    position = {v: i for i, v in enumerate(tracer.builder.inputs)}
+    for _, used, (_, offset) in tracer.draws.values():
+        step = tracer.full(TensorType((), dtypes.int64), used)
+        found.append((position[offset], tracer.add(offset, tracer.value(step))))
+    return found
+
+
+def _role(tracer: ExportTracer, slot: int) -> Role:
+    source = tracer.sources[slot]
+    if isinstance(source, ArgumentSource):
+        return Role("argument", source.index)
+    if isinstance(source, CapturedSource):
+        return Role("captured", id(source.captured), source.captured)
+    if isinstance(source, GradSource):
+        of = source.of.tensor(tracer.leaves)
+        return Role("gradient", id(of), of)
+    assert isinstance(source, HostSource)
+    for generator, _, (seed, offset) in tracer.draws.values():
+        for part, value in (("seed", seed), ("offset", offset)):
+            if tracer.builder.inputs[slot] is value:
+                return Role("random", (id(generator), part), read=source.read, name=part)
+    return Role("number", (source.name, slot), read=source.read, name=source.name)
+
+
+def _clean(graph: Graph) -> Graph:
+    """Without dead nodes, and without those that only gradients, which have been taken, look at."""
+    known: dict[Value, Value] = {}
+    nodes = []
+    for node in graph.nodes:
+        operands = [known.get(v, v) for v in node.operands]
+        if isinstance(node.op, (Detach, WithHistory)):
+            known[node.result] = operands[0]
+            continue
+        if operands == list(node.operands):
+            nodes.append(node)
+            continue
+        made = Node(node.op, operands, [r.type for r in node.results], node.location, node.scope)
+        known.update(zip(node.results, made.results, strict=True))
+        nodes.append(made)
+    return EliminateDeadCode().apply(Graph(graph.inputs, nodes, [known.get(v, v) for v in graph.outputs]))
+
+
+def _without_unused(c: Captured) -> Captured:
+    """Without captured inputs that nothing uses but their own unchanged value."""
+    graph = c.graph
+    used = {v for node in graph.nodes for v in node.operands}
+    results = set(graph.outputs[: len(graph.outputs) - len(c.updates)])
+    keep = [
+        i for i, v in enumerate(graph.inputs)
+        if c.roles[i].kind == "argument" or v in used or v in results
+        or any(slot == i and graph.outputs[out] is not v for slot, out in c.updates)
+    ]  # fmt: skip
+    new = {old: i for i, old in enumerate(keep)}
+    dropped = [out for slot, out in c.updates if slot not in new]
+    outputs = [v for k, v in enumerate(graph.outputs) if k not in dropped]
+    place = {k: i for i, k in enumerate(k for k in range(len(graph.outputs)) if k not in dropped)}
+    c.graph = EliminateDeadCode().apply(Graph([graph.inputs[i] for i in keep], graph.nodes, outputs))
+    c.updates = [(new[slot], place[out]) for slot, out in c.updates if slot in new]
+    c.roles = [c.roles[i] for i in keep]
+    return c

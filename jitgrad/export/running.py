@@ -1,0 +1,103 @@
+"""Runs a program: instantiates and compiles its graph for the sizes of a call, once for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitgrad.ir.call import Call
+from jitgrad.ir.config import config
+from jitgrad.ir.graph import Graph
+from jitgrad.ir.instantiate import instantiate
+from jitgrad.ir.interpreter import run
+from jitgrad.ir.verify import verify
+
+from ..aliasing import storage_of
+from ..backend import compile_graph
+from ..dispatch import record
+from ..dump import observer_for
+from ..mode import local
+from ..tensor import Tensor, wrap
+from .binding import Bound, check_sizes
+from .spec import Spec
+from .state import State
+from .trees import build, leaves
+
+_MAX_KEPT: Final = 64
+
+
+class Runner:
+    """Calls of one program."""
+
+    def __init__(self, spec: Spec, state: State) -> None:
+        self.spec = spec
+        self.state = state
+        self._graphs: dict[tuple[int, ...], Graph] = {}
+        self._executables: dict[tuple[int, ...], Any] = {}
+        self._updates = [(s, s.output) for s in spec.state if s.output is not None]
+        self._results = list(dict.fromkeys(leaf.index for leaf in leaves(spec.result)))
+
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Raise unless the dimensions may have these lengths."""
+        check_sizes(self.spec, sizes, {})
+
+    def graph(self, sizes: Mapping[str, int]) -> Graph:
+        """The graph at these sizes, verified when it is made."""
+        key = tuple(sizes[name] for name in self.spec.dims)
+        found = self._graphs.get(key)
+        if found is None:
+            found = instantiate(self.spec.graph, sizes)
+            verify(found)
+            _keep(self._graphs, key, found)
+        return found
+
+    def compile(self, sizes: Mapping[str, int], dump: str | None = None) -> Any:
+        """The executable for these sizes; made anew for a dump."""
+        key = tuple(sizes[name] for name in self.spec.dims)
+        found = self._executables.get(key)
+        if found is None or dump is not None:
+            graph = self.graph(sizes)
+            aliases = {output: s.input for s, output in self._updates}
+            observer = observer_for(dump, self.spec.name)
+            if observer is not None:
+                observer("exported", graph)
+            found = compile_graph(graph, name=self.spec.name, aliases=aliases, observer=observer)
+            _keep(self._executables, key, found)
+        return found
+
+    def __call__(self, bound: Bound) -> Any:
+        """The results of one call."""
+        operands = self._operands(bound)
+        arrays = [t._data for t in operands]
+        outs = self._run(arrays, bound.sizes)
+        for s, _ in self._updates:
+            storage_of(operands[s.input])._version += 1
+        updated = {output for _, output in self._updates}
+        results = {i: wrap(np.array(outs[i]) if i in updated else outs[i]) for i in self._results}
+        if local.mode.grad and not updated and any(t._requires_grad for t in operands):
+            every = [results.get(i) or wrap(x) for i, x in enumerate(outs)]
+            record(Call(self.graph(bound.sizes)), operands, arrays, every)
+        return build(self.spec.result, results, bound.sizes)
+
+    def _operands(self, bound: Bound) -> list[Tensor]:
+        found = dict(bound.tensors)
+        for s in self.spec.state:
+            found[s.input] = self.state[s.name]
+        return [found[i] for i in range(len(found))]
+
+    def _run(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> Sequence[Any]:
+        if config.compile:
+            outs: Sequence[Any] = self.compile(sizes)(arrays)
+            return outs
+        outs = run(self.graph(sizes), arrays)
+        for s, output in self._updates:
+            np.copyto(arrays[s.input], outs[output])
+        return outs
+
+
+def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
+    while len(table) >= _MAX_KEPT:
+        table.pop(next(iter(list(table))), None)
+    table[key] = value
