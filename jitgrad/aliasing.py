@@ -97,7 +97,6 @@ def _overlap(data: Any, operand: Any) -> bool:
 def _seen_through(op: View, t: Tensor, operand: Any) -> Any:
     """The NumPy view; as writeable as its source, even if NumPy has marked it read-only for repeating elements."""
     if operand.__class__ is DeviceArray:
-        infer(op, (t.type_,))
         return data_op(op, operand)
     try:
         data: np.ndarray[Any, Any] = op.reference(operand)

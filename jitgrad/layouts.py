@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+from jitgrad.ir.errors import ArgumentTypeError
+
+from .errors import located
 
 
 class memory_format:
@@ -47,3 +51,20 @@ preserve_format: Final = memory_format("preserve_format")
 channels_last: Final = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d: Final = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 strided: Final = layout("strided")
+
+
+_FORMATS = {f.name: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
+
+
+def as_memory_format(given: Any) -> memory_format:
+    """`given` as a memory format; another library's is known by its name, such as `torch.channels_last`.
+
+    >>> as_memory_format(channels_last)
+    jitgrad.channels_last
+    """
+    if isinstance(given, memory_format):
+        return given
+    found = _FORMATS.get(str(given).rpartition(".")[2])
+    if found is None or isinstance(given, str):
+        raise located(ArgumentTypeError(f"memory_format must be a jitgrad.memory_format, not {type(given).__name__}"))
+    return found

@@ -42,8 +42,8 @@ class WriteView(IndexMap):
             (region,) = view.infer(region)
         if value.shape != region.shape:
             raise ShapeError(f"write_view: the region is {region}, the value is {value}")
-        if value.dtype is not base.dtype:
-            raise DTypeError(f"write_view: the value's dtype is not the base's{operand_lines(operands)}")
+        if value.dtype is not region.dtype:
+            raise DTypeError(f"write_view: the value's dtype is not the region's{operand_lines(operands)}")
         return (base,)
 
     def reference(self, *operands: Array) -> Array:

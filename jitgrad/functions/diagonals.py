@@ -1,14 +1,13 @@
-"""Diagonals and triangles of matrices, windows of an axis, and views with strides of one's own."""
+"""Diagonals and triangles of matrices, and windows of an axis."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentError, ShapeError
+from jitgrad.ir.errors import OperationError, ShapeError
 from jitgrad.ir.ops.arithmetic import Sub
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.comparison import Ge, Le
@@ -16,15 +15,16 @@ from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Diagonal
-from jitgrad.ir.ops.strided import AsStrided
 from jitgrad.ir.ops.windows import Windows
 from jitgrad.ir.ops.write import WriteView
 
 from ..aliasing import copied, view
-from ..dispatch import apply, constant, infer
+from ..dispatch import apply, constant
 from ..errors import located
+from ..promotion import result_dtype
 from ..tensor import Tensor
 from .dims import normalize_dim
+from .pointwise import convert
 from .registry import public
 
 
@@ -42,7 +42,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return view(Diagonal(offset, a, b), input)
 
 
-@public()
+@public(out=True)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with a vector on a diagonal and zeros elsewhere; or of a matrix, a copy of that diagonal.
 
@@ -93,7 +93,7 @@ def _triangle(input: Tensor, diagonal: int, upper: bool, name: str) -> Tensor:
     return apply(Where(), kept, input, apply(Full(shape, input.dtype, 0)))
 
 
-@public(inplace=True, out=True)
+@public(inplace=True, out="exact")
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices, from a diagonal on; zeros below.
 
@@ -105,7 +105,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, diagonal, True, "triu")
 
 
-@public(inplace=True, out=True)
+@public(inplace=True, out="exact")
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices, up to a diagonal; zeros above.
 
@@ -162,38 +162,25 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return view(Windows((axis,), (size,), (step,), (1,)), self)
 
 
-@public()
-def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """A view of the memory of `input` with a shape, strides and offset (in elements) of one's own.
-
-    >>> import jitgrad as jg
-    >>> jg.as_strided(jg.arange(6), (2, 2), (3, 1), 1)
-    tensor([[1, 2],
-            [4, 5]])
-    """
-    origin = None if input._view is None else input._view.origin
-    base: Any = input if origin is None else origin
-    if not base.is_contiguous():
-        raise located(ShapeError("as_strided: the memory of the tensor is not contiguous"))
-    start = input.storage_offset() if storage_offset is None else storage_offset  # type: ignore[attr-defined]
-    flat = view(Reshape((base.type_.numel,)), base)
-    op = AsStrided(tuple(size), tuple(stride), start - base.storage_offset())
-    infer(op, (flat.type_,))
-    return view(op, flat)
-
-
 @public(method=False)
-def block_diag(*tensors: Tensor) -> Tensor:
-    """A matrix with the given matrices along its diagonal and zeros elsewhere.
+def block_diag(*tensors: Any) -> Tensor:
+    """A matrix with the given matrices along its diagonal and zeros elsewhere, in their common dtype.
 
     >>> import jitgrad as jg
     >>> jg.block_diag(jg.tensor([[1]]), jg.tensor([[2, 3]]))
     tensor([[1, 0, 0],
             [0, 2, 3]])
     """
-    blocks = [view(Reshape((1,) * (2 - t.ndim) + tuple(t.shape)), t) for t in tensors]
-    if any(t.ndim > 2 for t in tensors):
-        raise located(ArgumentError("block_diag: Input tensors must have 2 or fewer dimensions"))
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    for i, t in enumerate(given):
+        if t.ndim > 2:
+            raise located(
+                OperationError(
+                    f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
+                )
+            )
+    dtype = result_dtype(*given)
+    blocks = [convert(view(Reshape((1,) * (2 - t.ndim) + tuple(t.shape)), t), dtype) for t in given]
     out = apply(Full((sum(t.shape[0] for t in blocks), sum(t.shape[1] for t in blocks)), blocks[0].dtype, 0))
     row = column = 0
     for t in blocks:

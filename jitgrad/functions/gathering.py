@@ -16,10 +16,10 @@ from jitgrad.ir.ops.scatter_product import ScatterProduct
 from jitgrad.ir.ops.shape import Reshape
 
 from ..aliasing import view
-from ..dispatch import apply, constant
+from ..dispatch import apply
 from ..errors import located
 from ..indexing import coordinates, fitted, read_at
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor
 from .dims import normalize_dim
 from .pointwise import convert
 from .registry import numpy_names, public
@@ -330,31 +330,3 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     values = source.reshape(-1)[:count]  # type: ignore[attr-defined]
     out = apply(IndexPut(tuple(sorted(found))), rows(wide), *[found[a] for a in sorted(found)], values)
     return shaped_like(out, wide)
-
-
-def _nonzero_arrays(input: Tensor) -> tuple[np.ndarray[Any, Any], ...]:
-    array = to_array(input)
-    return np.nonzero(array if array.ndim else array.reshape(1))
-
-
-@public()
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """The indices of the elements that are not zero: a row each, or a tuple with a vector per dim.
-
-    >>> import jitgrad as jg
-    >>> jg.nonzero(jg.tensor([0, 3, 4]))
-    tensor([[1],
-            [2]])
-    """
-    found = _nonzero_arrays(input)
-    if as_tuple:
-        return tuple([constant(places) for places in found])
-    if input.ndim == 0:
-        return constant(np.empty((len(found[0]), 0), np.int64))
-    return constant(np.stack(found, 1) if found[0].size else np.empty((0, input.ndim), np.int64))
-
-
-@public()
-def argwhere(input: Tensor) -> Tensor:
-    """The indices of the elements that are not zero, a row each."""
-    return nonzero(input)  # type: ignore[no-any-return]

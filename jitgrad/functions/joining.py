@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,12 @@ def stretch(input: Tensor, axis: int, start: int, length: int) -> Tensor:
     return view(Slice(starts, shape, (1,) * input.ndim), input)
 
 
+def _start(start: Any) -> int:
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "int"):
+        raise located(ShapeError("start must be an 0-dim integral Tensor."))
+    return int(start)
+
+
 @public()
 @numpy_names
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
@@ -39,7 +46,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if input.ndim == 0:
         raise located(ShapeError("narrow() cannot be applied to a 0-dim tensor."))
     axis = normalize_dim(dim, input.ndim)
-    size, first = input.shape[axis], int(start)
+    size, first = input.shape[axis], _start(start)
     if length < 0:
         raise located(ShapeError("narrow(): length must be non-negative."))
     if not -size <= first <= size:
@@ -150,7 +157,7 @@ def _tensors(tensors: Any, name: str) -> tuple[Tensor, ...]:
             ArgumentTypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
         )
     if not tensors:
-        error = ShapeError if name == "stack" else ArgumentError
+        error = ArgumentError if name == "cat" else ShapeError
         raise located(error(f"{name}(): expected a non-empty list of Tensors"))
     for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
@@ -166,7 +173,7 @@ def _common(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [t if t.dtype is dtype else apply(Convert(dtype), t) for t in tensors]
 
 
-@public("cat", "concat", "concatenate", method=False)
+@public("cat", "concat", "concatenate", method=False, out=True)
 @numpy_names
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along `dim`, in their common dtype.
@@ -194,7 +201,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return apply(Concat(axis), *kept)
 
 
-@public(method=False)
+@public(method=False, out=True)
 @numpy_names
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape along a new axis `dim`.
@@ -251,7 +258,7 @@ def atleast_3d(*tensors: Any) -> Any:
     return _at_least(tensors[0] if len(tensors) == 1 else tensors, 3)
 
 
-@public(method=False)
+@public(method=False, out=True)
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side: along dim 1, vectors along dim 0.
 
@@ -263,19 +270,19 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat(given, 0 if given[0].ndim == 1 else 1)
 
 
-@public("vstack", "row_stack", method=False)
+@public("vstack", "row_stack", method=False, out=True)
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors on top of each other: along dim 0, vectors as rows."""
     return cat(_at_least(_tensors(tensors, "vstack"), 2), 0)
 
 
-@public(method=False)
+@public(method=False, out=True)
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors behind each other: along dim 2, with new dims where there are fewer."""
     return cat(_at_least(_tensors(tensors, "dstack"), 3), 2)
 
 
-@public(method=False)
+@public(method=False, out=True)
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side, vectors as columns."""
     given = _tensors(tensors, "column_stack")
@@ -284,21 +291,26 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 @public()
 @numpy_names
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
     """Views of stretches along `dim`: so many of nearly equal length, or cut at the given places.
 
     >>> import jitgrad as jg
     >>> jg.tensor_split(jg.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    axis = normalize_dim(dim, input.ndim)
+    given = next((x for x in (indices_or_sections, indices, sections) if x is not None), None)
     if input.ndim == 0:
         raise located(ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"))
+    axis = normalize_dim(dim, input.ndim)
     size = input.shape[axis]
-    if isinstance(indices_or_sections, (tuple, list)):
-        cuts = [slice(int(i)).indices(size)[1] for i in indices_or_sections]
+    if isinstance(given, Tensor):
+        given = _split_tensor(given)
+    if isinstance(given, (tuple, list)):
+        cuts = [slice(int(i)).indices(size)[1] for i in given]
     else:
-        count = int(indices_or_sections)
+        count = _whole("tensor_split", given)
         if count <= 0:
             raise located(ShapeError(f"number of sections must be larger than 0, got {count}"))
         cuts = [size // count * i + min(i, size % count) for i in range(1, count)]
@@ -306,22 +318,94 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return tuple([stretch(input, axis, a if b > a else 0, max(b - a, 0)) for a, b in itertools.pairwise(bounds)])
 
 
+def _split_tensor(given: Tensor) -> Any:
+    """Places or a number of parts that a tensor holds."""
+    if given.dtype.name != "int64":
+        raise located(
+            ShapeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got " + given.dtype.name
+            )
+        )
+    if given.ndim > 1:
+        raise located(
+            ShapeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                f"but got a tensor with {given.ndim} dims"
+            )
+        )
+    return given.tolist()  # type: ignore[attr-defined]
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise located(
+            ArgumentTypeError(f"{name}(): sections must be an int or a sequence of ints, not {type(value).__name__}")
+        ) from None
+
+
+def _split_along(name: str, input: Tensor, given: Any, axis: int, least: int) -> tuple[Tensor, ...]:
+    """`tensor_split` along `axis`; so many parts must divide it."""
+    if input.ndim < least:
+        raise located(
+            ShapeError(
+                f"jitgrad.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
+                "dimensions!"
+            )
+        )
+    if not isinstance(given, (tuple, list)):
+        count = _whole(name, given)
+        if count == 0 or input.shape[axis] % count:
+            raise located(
+                ShapeError(
+                    f"jitgrad.{name} attempted to split along dimension {axis}, but the size of the dimension "
+                    f"{input.shape[axis]} is not divisible by the split_size {count}!"
+                )
+            )
+    return tensor_split(input, given, axis)
+
+
 @public()
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along dim 1, of vectors along dim 0."""
-    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+    """`tensor_split` along dim 1, of vectors along dim 0.
+
+    >>> import jitgrad as jg
+    >>> [part.shape for part in jg.hsplit(jg.zeros(2, 4), 2)]
+    [jitgrad.Size([2, 2]), jitgrad.Size([2, 2])]
+    """
+    return _split_along("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
 @public()
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along dim 0."""
-    return tensor_split(input, indices_or_sections, 0)
+    return _split_along("vsplit", input, indices_or_sections, 0, 2)
 
 
 @public()
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along dim 2."""
-    return tensor_split(input, indices_or_sections, 2)
+    return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
-public("split_with_sizes", function=False)(split)
+@public("slice", function=False)
+def slice_method(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A view of every `step`-th place along `dim` from `start` up to `end`: `input[start:end:step]` of that dim."""
+    axis = normalize_dim(dim, input.ndim)
+    if step <= 0:
+        raise located(ShapeError("slice step must be positive"))
+    return input[(*(slice(None),) * axis, slice(start, end, step))]  # type: ignore[index, no-any-return]
+
+
+@public("split_with_sizes")
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of stretches of the given lengths along `dim`."""
+    return split(input, list(split_sizes), dim)
+
+
+public("unsafe_split")(split)
+public("unsafe_chunk")(chunk)
+public("unsafe_split_with_sizes")(split_with_sizes)

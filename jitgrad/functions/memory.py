@@ -11,7 +11,7 @@ from jitgrad.ir.ops.shape import Permute
 
 from ..aliasing import copy, layout, view
 from ..errors import located
-from ..layouts import contiguous_format, memory_format, preserve_format, strided
+from ..layouts import as_memory_format, contiguous_format, memory_format, preserve_format, strided
 from ..tensor import Tensor, to_array
 from .dims import normalize_dim
 from .registry import public
@@ -77,7 +77,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> bool:
     """Whether the elements lie in memory without gaps in row-major order, or in the order of a memory format."""
     array = _layout(self)
-    order = memory_format.order
+    order = as_memory_format(memory_format).order
     if order is not None:
         return array.ndim == len(order) and bool(array.transpose(order).flags.c_contiguous)
     return bool(array.flags.c_contiguous)
@@ -86,6 +86,7 @@ def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format
 @public(function=False)
 def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """`self` if contiguous in that order of axes, else a contiguous copy."""
+    memory_format = as_memory_format(memory_format)
     order = memory_format.order
     if memory_format is preserve_format:
         raise located(ShapeError("preserve memory format is unsupported by the contiguous operator"))
@@ -101,7 +102,8 @@ def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -
 
 def in_format(t: Tensor, memory_format: memory_format | None) -> Tensor:
     """`t` in a memory format, if one is asked for."""
-    return t if memory_format is None or memory_format is preserve_format else contiguous(t, memory_format)
+    wanted = preserve_format if memory_format is None else as_memory_format(memory_format)
+    return t if wanted is preserve_format else contiguous(t, wanted)
 
 
 @public(function=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from jitgrad.ir.errors import ArgumentTypeError, DimError, DTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.indexing import IndexSelect
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
@@ -139,6 +139,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         flat = view(Reshape((input.type_.numel,)), input)
         return copied(Reshape(tuple(input.shape)), _rolled(flat, int(steps[0]), 0))
     given = dims if isinstance(dims, (tuple, list)) else (dims,)
+    if input.ndim == 0 and given:
+        raise located(DimError(f"Dimension specified as {given[0]} but tensor has no dimensions"))
     if len(given) != len(steps):
         raise located(ShapeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}"))
     out = input
@@ -168,9 +170,13 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """
     if len(dims) != 2:
         raise located(ShapeError(f"expected total rotation dims == 2, but got dims = {len(dims)}"))
+    if input.ndim < 2:
+        raise located(ShapeError(f"expected total dims >= 2, but got total dims = {input.ndim}"))
     a, b = normalize_dim(dims[0], input.ndim), normalize_dim(dims[1], input.ndim)
     if a == b:
-        raise located(ShapeError("expected rotation dims to be different"))
+        raise located(
+            ShapeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+        )
     turns = k % 4
     if turns == 0:
         return copy(input)
@@ -196,7 +202,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise located(
-            ArgumentError(f'jitgrad.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+            OperationError(f'jitgrad.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
         )
     if any(t.ndim > 1 for t in tensors):
         at = next(t for t in tensors if t.ndim > 1)

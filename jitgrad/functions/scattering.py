@@ -39,7 +39,7 @@ def _with_part(input: Tensor, src: Tensor, name: str, *views: View) -> Tensor:
     return apply(WriteView(views), input, fitted(src, region.shape, input.dtype))
 
 
-@public()
+@public(out="exact")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with the place `index` along `dim` replaced by `src`.
 
@@ -60,7 +60,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _with_part(input, src, "select_scatter", region, Reshape((*shape[:axis], *shape[axis + 1 :])))
 
 
-@public()
+@public(out="exact")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
@@ -81,7 +81,7 @@ def slice_scatter(
     return _with_part(input, src, "slice_scatter", region)
 
 
-@public()
+@public(out="exact")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` with a diagonal replaced by `src`.
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentError, ShapeError
-from jitgrad.ir.ops.broadcast import BroadcastTo
+from jitgrad.ir.errors import ShapeError
+from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
 from jitgrad.ir.ops.complex import Conj
+from jitgrad.ir.ops.reinterpret import Reinterpret
 from jitgrad.ir.ops.shape import Permute, Reshape, moved_axis_permutation
 
 from ..aliasing import is_view, view, view_in_place
@@ -59,7 +60,7 @@ def reshape(input: Tensor, *args: Any, shape: Sequence[int] | None = None) -> Te
 
 @public("view", function=False)
 def view_method(input: Tensor, *args: Any, dtype: Any = None, size: Sequence[int] | None = None) -> Tensor:
-    """Like `reshape`, but an error where a copy would be needed.
+    """Like `reshape`, but an error where a copy would be needed; with a dtype, the same bits as elements of that.
 
     >>> import jitgrad as jg
     >>> jg.arange(6).view(3, 2).shape
@@ -68,9 +69,7 @@ def view_method(input: Tensor, *args: Any, dtype: Any = None, size: Sequence[int
     if dtype is None and len(args) == 1 and isinstance(args[0], dtypes.DType):
         dtype = args[0]
     if dtype is not None:
-        if dtype is not input.dtype:
-            raise located(ArgumentError("view: reinterpreting the bits as another dtype is not supported"))
-        return view(Reshape(tuple(input.shape)), input)
+        return view(Reshape(tuple(input.shape)) if dtype is input.dtype else Reinterpret(dtype), input)
     op = Reshape(resolve_shape(sizes(args if size is None else (size,), "size"), input.numel()))
     if not is_view(op, input):
         raise located(
@@ -323,6 +322,24 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """`input.expand(size)`."""
     return expand(input, *size)
+
+
+@public(function=False)
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """The sum over the axes along which `size` would be repeated to get the shape of this tensor.
+
+    >>> import jitgrad as jg
+    >>> jg.ones(2, 3).sum_to_size(3)
+    tensor([2., 2., 2.])
+    """
+    wanted = sizes(size, "sum_to_size: size")
+    extra = self.ndim - len(wanted)
+    fits = extra >= 0 and all(n in (1, m) for n, m in zip(wanted, self.shape[extra:], strict=True))
+    if not fits:
+        raise located(ShapeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(self.shape)}}}."))
+    axes = tuple(a for a, n in enumerate(self.shape) if a < extra or (n != 1 and wanted[a - extra] == 1))
+    out = apply(Sum(axes, True), self) if axes else self
+    return view(Reshape(wanted), out) if out.shape != wanted else out
 
 
 @public(function=False)
