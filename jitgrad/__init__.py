@@ -70,10 +70,16 @@ from .functions import (
     diagonals as _diagonals,
 )
 from .functions import (
+    differences as _differences,
+)
+from .functions import (
     einsum as _einsum,
 )
 from .functions import (
     gathering as _gathering,
+)
+from .functions import (
+    histograms as _histograms,
 )
 from .functions import (
     joining as _joining,
@@ -94,13 +100,22 @@ from .functions import (
     positions as _positions,
 )
 from .functions import (
+    quantiles as _quantiles,
+)
+from .functions import (
     reductions as _reductions,
 )
 from .functions import (
     repeating as _repeating,
 )
 from .functions import (
+    scans as _scans,
+)
+from .functions import (
     scattering as _scattering,
+)
+from .functions import (
+    searching as _searching,
 )
 from .functions import (
     shape as _shape,

@@ -104,7 +104,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     return reduction(Prod, axes, keepdim)(x)
 
 
-def _check_lengths(name: str, x: Tensor, axes: tuple[int, ...], dim: Dims = 0) -> None:
+def check_lengths(name: str, x: Tensor, axes: tuple[int, ...], dim: Dims = 0) -> None:
     """Extremes of no elements are an error of the dimension, as in PyTorch."""
     if x.numel() == 0:  # type: ignore[attr-defined]
         if dim is None or dim == ():
@@ -125,7 +125,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """
     x = check_tensor(input, "amax")
     axes = reduced_axes(dim, x.ndim)
-    _check_lengths("amax", x, axes, dim)
+    check_lengths("amax", x, axes, dim)
     return reduction(Amax, axes, keepdim)(x)
 
 
@@ -140,7 +140,7 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """
     x = check_tensor(input, "amin")
     axes = reduced_axes(dim, x.ndim)
-    _check_lengths("amin", x, axes, dim)
+    check_lengths("amin", x, axes, dim)
     return reduction(Amin, axes, keepdim)(x)
 
 
@@ -159,7 +159,7 @@ def _arg_extreme(name: str, op: Callable[..., Op], x: Tensor, dim: int | None, k
             DimError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0, for {x.type_}.")
         )
     axes = reduced_axes(None if dim is None else (normalize_dim(dim, x.ndim),), x.ndim)
-    _check_lengths(name, x, axes)
+    check_lengths(name, x, axes)
     return reduction(op, axes, keepdim)(x)
 
 
@@ -201,7 +201,7 @@ def _extreme(
     axis = normalize_dim(dim, x.ndim)
     if x.ndim == 0:
         return ValuesAndIndices(apply(Reshape(()), x), filled((), dtypes.int64, 0))
-    _check_lengths(name, x, (axis,))
+    check_lengths(name, x, (axis,))
     indices = reduction(place, (axis,), True)(x)
     values = apply(Gather(axis), x, indices)
     if keepdim:

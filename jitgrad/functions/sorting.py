@@ -1,24 +1,32 @@
-"""Order: `sort`, `topk`, `kthvalue`, `median`, `unique`, `searchsorted`, `bincount`."""
+"""Order: `sort`, `topk`, `kthvalue`, `median`, `mode`."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentError, DimError, ShapeError
+from jitgrad.ir.errors import DTypeError, ShapeError
+from jitgrad.ir.ops.comparison import Eq, IsNan
 from jitgrad.ir.ops.indexing import Gather
+from jitgrad.ir.ops.logical import LogicalAnd, LogicalOr
+from jitgrad.ir.ops.reduction import Amax
+from jitgrad.ir.ops.searching import Mode
+from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.sorting import Sort
 
 from ..aliasing import view
-from ..dispatch import apply, apply_all, constant
+from ..dispatch import apply, apply_all
 from ..errors import located
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor
+from .arithmetic import alias_free
 from .dims import normalize_dim
 from .joining import select, stretch
-from .reductions import ValuesAndIndices
+from .pointwise import check_tensor, expand, filled
+from .reductions import ValuesAndIndices, check_lengths
 from .registry import numpy_names, public
 
 
@@ -106,150 +114,86 @@ def _pick(input: Tensor, axis: int, place: int, keepdim: bool) -> ValuesAndIndic
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of all elements, or along `dim` with its index; NaN if there is one.
 
+    Of all elements, equal ones share the gradient.
+
     >>> import jitgrad as jg
     >>> jg.median(jg.tensor([3, 1, 2, 4]))
     tensor(2)
     """
-    if dim is None:
-        flat = view(Reshape((input.type_.numel,)), input)
-        return _middle(flat, 0, False).values
-    return _middle(input, normalize_dim(dim, input.ndim), keepdim)
+    return _median("median", input, dim, keepdim, False)
 
 
-def _middle(input: Tensor, axis: int, keepdim: bool) -> ValuesAndIndices:
+@public()
+@numpy_names
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """`median` of the elements that are not NaN; NaN where there are none.
+
+    >>> import jitgrad as jg
+    >>> jg.nanmedian(jg.tensor([3.0, float("nan"), 1.0]))
+    tensor(1.)
+    """
+    return _median("nanmedian", input, dim, keepdim, True)
+
+
+def _median(name: str, input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
+    x = check_tensor(input, name)
+    if x.dtype.kind in ("bool", "complex"):
+        raise located(DTypeError(f"{name}: not implemented for {x.dtype.name}"))
+    if dim is not None:
+        axis = normalize_dim(dim, x.ndim)
+        check_lengths(name, x, (axis,))
+        return _middle(x, axis, keepdim, ignore_nan)
+    if x.type_.numel == 0:
+        return filled((), x.dtype, math.nan if x.dtype.is_floating_point else int(np.iinfo(x.dtype.np).min))
+    flat = view(Reshape((x.type_.numel,)), x)
+    value = _middle(flat, 0, False, ignore_nan).values
+    return _shared_by_equals(flat, value) if flat.requires_grad else value
+
+
+def _shared_by_equals(x: Tensor, value: Tensor) -> Tensor:
+    """`value`, one of the elements of a vector, with a gradient that equal elements share."""
+    same = apply(Eq(), x, expand(value.detach(), x._data.shape))  # type: ignore[attr-defined]
+    both_nan = apply(LogicalAnd(), apply(IsNan(), x), expand(apply(IsNan(), value), x._data.shape))
+    same = apply(LogicalOr(), same, both_nan)
+    lowest = filled(x._data.shape, x.dtype, -math.inf)
+    return apply(Amax((0,), False), apply(Where(), same, x, lowest))
+
+
+def _middle(input: Tensor, axis: int, keepdim: bool, ignore_nan: bool) -> ValuesAndIndices:
     length = input.shape[axis] if input.ndim else 1
-    if length == 0:
-        raise located(DimError("median() operation does not have an identity for an empty input"))
-    if not input.dtype.is_floating_point or input.ndim == 0:
+    if not input.dtype.is_floating_point or input.ndim == 0 or input.type_.numel == 0:
         return _pick(input, axis, (length - 1) // 2, keepdim)
     values, indices = sort(input, axis)
-    unordered = (values != values).any(axis, keepdim=True)  # type: ignore[attr-defined]
-    place = unordered.to(dtypes.int64) * (length - 1 - (length - 1) // 2) + (length - 1) // 2
+    unordered = values != values
+    if ignore_nan:
+        present = length - unordered.sum(axis, keepdim=True)  # type: ignore[attr-defined]
+        place = ((present - 1).clamp(min=0)) // 2
+    else:
+        found_nan = unordered.any(axis, keepdim=True).to(dtypes.int64)  # type: ignore[attr-defined]
+        first_nan = length - unordered.sum(axis, keepdim=True)  # type: ignore[attr-defined]
+        place = found_nan * (first_nan - (length - 1) // 2) + (length - 1) // 2
     found = ValuesAndIndices(apply(Gather(axis), values, place), apply(Gather(axis), indices, place))
     if keepdim:
         return found
     return ValuesAndIndices(select(found.values, axis, 0), select(found.indices, axis, 0))
 
 
-@public()
+@public(out=True)
 @numpy_names
-def unique(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:
-    """The distinct elements in order (slices along `dim`, with one); with their places or counts if asked for.
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
+    """The most frequent element along `dim`, the smallest of several, and the last place where it is.
 
     >>> import jitgrad as jg
-    >>> jg.unique(jg.tensor([3, 1, 3]), return_counts=True)
-    (tensor([1, 3]), tensor([1, 2]))
+    >>> jg.mode(jg.tensor([3, 1, 3, 1]))
+    ValuesAndIndices(values=tensor(1), indices=tensor(3))
     """
-    axis = None if dim is None else normalize_dim(dim, input.ndim)
-    values, inverse, counts = np.unique(
-        to_array(input), return_inverse=True, return_counts=True, axis=axis, equal_nan=False
-    )
-    shape = tuple(input.shape) if axis is None else (-1,)
-    return _distinct(values, inverse.reshape(shape), counts, return_inverse, return_counts)
-
-
-@public()
-@numpy_names
-def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
-    """The elements without those equal to the one before (slices along `dim`, with one).
-
-    >>> import jitgrad as jg
-    >>> jg.unique_consecutive(jg.tensor([1, 1, 2, 1]))
-    tensor([1, 2, 1])
-    """
-    array = to_array(input)
-    rows = array.reshape(-1) if dim is None else np.moveaxis(array, normalize_dim(dim, input.ndim), 0)
-    flat = rows.reshape(len(rows), -1)
-    fresh = np.concatenate(([True], (flat[1:] != flat[:-1]).any(1))) if len(rows) else np.zeros(0, np.bool_)
-    inverse = np.cumsum(fresh) - 1
-    counts = np.bincount(inverse, minlength=int(fresh.sum())) if len(rows) else inverse
-    values = rows[fresh]
-    if dim is not None:
-        values = np.moveaxis(values, 0, normalize_dim(dim, input.ndim))
-    else:
-        inverse = inverse.reshape(array.shape)
-    return _distinct(values, inverse, counts, return_inverse, return_counts)
-
-
-def _distinct(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
-    out = [constant(np.ascontiguousarray(values))]
-    if return_inverse:
-        out.append(constant(inverse.astype(np.int64)))
-    if return_counts:
-        out.append(constant(counts.astype(np.int64)))
-    return out[0] if len(out) == 1 else tuple(out)
-
-
-@public(method=False)
-def searchsorted(
-    sorted_sequence: Tensor,
-    input: Any,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
-) -> Tensor:
-    """Where in the (rows of the) sorted sequence elements would be put in to keep the order.
-
-    >>> import jitgrad as jg
-    >>> jg.searchsorted(jg.tensor([1, 3, 5]), jg.tensor([3, 6]))
-    tensor([1, 3])
-    """
-    if side not in (None, "left", "right"):
-        raise located(ArgumentError(f"searchsorted(): side can only be 'left' or 'right' but got {side}"))
-    where: Any = "right" if right or side == "right" else "left"
-    edges = to_array(sorted_sequence)
-    if sorter is not None:
-        edges = np.take_along_axis(edges, to_array(sorter), -1)
-    values = to_array(input) if isinstance(input, Tensor) else np.asarray(input)
-    if edges.ndim == 1:
-        found = np.searchsorted(edges, values, where)
-    else:
-        if edges.shape[:-1] != values.shape[:-1]:
-            raise located(
-                ShapeError(
-                    "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-                    f"tensor and input value tensor must match, but got {list(edges.shape)} and {list(values.shape)}"
-                )
-            )
-        rows = zip(edges.reshape(-1, edges.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
-        found = np.array([np.searchsorted(e, v, where) for e, v in rows]).reshape(values.shape)
-    return constant(np.asarray(found, np.int32 if out_int32 else np.int64))
-
-
-@public(method=False)
-def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The number of the bucket between sorted boundaries that elements fall into.
-
-    >>> import jitgrad as jg
-    >>> jg.bucketize(jg.tensor([0, 2, 9]), jg.tensor([1, 3]))
-    tensor([0, 1, 2])
-    """
-    if boundaries.ndim != 1:
-        raise located(ShapeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"))
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
-
-
-@public()
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each number from 0 on occurs in a vector of integers, or the sum of its weights.
-
-    >>> import jitgrad as jg
-    >>> jg.bincount(jg.tensor([0, 2, 2]))
-    tensor([1, 0, 2])
-    """
-    values = to_array(input)
-    if input.dtype.kind != "int" or values.ndim != 1 or (values < 0).any():
-        raise located(ShapeError("bincount only supports 1-d non-negative integral inputs."))
-    given = None if weights is None else to_array(weights)
-    out = np.bincount(values, given, minlength)
-    return constant(out if given is None or given.dtype != np.float32 else out.astype(np.float32))
+    x = check_tensor(input, "mode")
+    axis = normalize_dim(dim, x.ndim)
+    if x.ndim == 0:
+        return ValuesAndIndices(alias_free(x), filled((), dtypes.int64, 0))
+    check_lengths("mode", x, (axis,))
+    values, indices = apply_all(Mode(axis), x)
+    if keepdim:
+        shape = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
+        return ValuesAndIndices(view(Reshape(shape), values), view(Reshape(shape), indices))
+    return ValuesAndIndices(values, indices)
