@@ -87,6 +87,21 @@ def may_share_memory(a: Data, b: Data) -> bool:
     return np.may_share_memory(a, b)
 
 
+def page_locked(data: Data) -> Data:
+    """A host array in page-locked memory: itself if it lies there, or if there is no device to copy to."""
+    machine = gpus()
+    if is_page_locked(data) or not machine.machine.find():
+        return data
+    return device_copies().pinned(machine.gpu(), data)
+
+
+def is_page_locked(data: Data) -> bool:
+    """Whether an array lies in page-locked memory."""
+    if data.__class__ is not _ndarray or data.base is None:
+        return False
+    return device_copies().pinned_block(data) is not None
+
+
 def strides_only(data: DeviceArray) -> np.ndarray[Any, Any]:
     """An array of the same shape and strides. There is no memory behind it: its elements must not be read."""
     return _strides_only(data.shape, data.strides, dtypes.FROM_NUMPY[data.dtype].np)

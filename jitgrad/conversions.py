@@ -15,6 +15,8 @@ from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Device
 
 from .aliasing import alias, copy, forget_history, replace_data
+from .arrays import on_device, owned
+from .backend import DeviceArray
 from .device import as_device
 from .dispatch import apply
 from .errors import located
@@ -22,7 +24,8 @@ from .functions.joining import unbind
 from .functions.memory import in_format
 from .functions.registry import public
 from .functions.repeating import flip
-from .tensor import Tensor, to_array, wrap
+from .moving import move
+from .tensor import Tensor, end_trace, to_array, wrap
 
 __all__ = ["convert"]
 
@@ -57,7 +60,7 @@ for _name, _dtype in _METHOD_DTYPES.items():
     setattr(Tensor, _name, _dtype_method(_name, _dtype))
 
 
-@public(function=False)
+@public(function=False, moves=True)
 def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
        copy: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
     """`self` in another dtype or on another device, named directly or by another tensor's.
@@ -69,18 +72,20 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
     for arg in args:
         if isinstance(arg, DType):
             dtype = arg
-        elif isinstance(arg, (str, Device)):
+        elif isinstance(arg, (str, Device)) or type(arg) is int:
             device = arg
         elif isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
-        elif arg is not None and not isinstance(arg, bool):  # the bools are non_blocking and copy
+        elif arg is not None and not isinstance(arg, bool):
             raise located(ArgumentTypeError(f"to() received an invalid argument of type {type(arg).__name__}"))
-    as_device(device)
+    flags = [arg for arg in args if isinstance(arg, bool)]
+    non_blocking, copy = [*flags, *(non_blocking, copy)[len(flags) :]][:2]
     if dtype is not None and not isinstance(dtype, DType):
         raise located(ArgumentTypeError(f"to(): dtype must be a jitgrad dtype, not {dtype!r}"))
-    if dtype is None or dtype is self.dtype:
-        return in_format(clone(self) if copy else self, memory_format)
-    return in_format(apply(Convert(dtype), self), memory_format)
+    made = self if dtype is None or dtype is self.dtype else apply(Convert(dtype), self)
+    if device is not None:
+        made = move(made, as_device(device), non_blocking)
+    return in_format(clone(made) if copy and made is self else made, memory_format)
 
 
 @public("type", function=False)
@@ -104,15 +109,14 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 @public(function=False)
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """`self`, which is on the CPU."""
-    return self
+    """`self` on the CPU; itself if it is there."""
+    return in_format(move(self, as_device("cpu")), memory_format)
 
 
-@public(function=False)
+@public(function=False, moves=True)
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-    """An error: there is no CUDA device."""
-    as_device("cuda" if device is None or isinstance(device, int) else device)
-    return self
+    """`self` on a CUDA device, by default the current one; itself if it is there."""
+    return in_format(move(self, as_device("cuda" if device is None else device), non_blocking), memory_format)
 
 
 @public()
@@ -180,6 +184,10 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
         raise located(
             AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         )
+    if self._data.__class__ is DeviceArray:
+        if not force:
+            self._data.__array__()
+        return to_array(self)
     return to_array(self).view()
 
 
@@ -270,7 +278,8 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
                 "moment; detach() it first"
             )
         )
-    out = memo[id(self)] = wrap(np.array(to_array(self)), type(self))
+    end_trace()
+    out = memo[id(self)] = wrap(owned(self._data), type(self))
     out._requires_grad = self._requires_grad
     if self.grad is not None:
         out.grad = _copy.deepcopy(self.grad, memo)
@@ -279,8 +288,11 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return out
 
 
-def _rebuild(cls: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, state: Any) -> Tensor:
-    out = wrap(array.view(dtype.np) if array.dtype != dtype.np else array, cls)
+def _rebuild(
+    cls: type[Tensor], array: np.ndarray[Any, Any], dtype: DType, requires_grad: bool, state: Any, where: str = "cpu"
+) -> Tensor:
+    data = array.view(dtype.np) if array.dtype != dtype.np else array
+    out = wrap(on_device(data, as_device(where)), cls)
     out._requires_grad = requires_grad
     out.__dict__.update(state)
     return out
@@ -290,7 +302,7 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     array = np.array(to_array(self))
     if self.dtype is dtypes.bfloat16:
         array = array.view(np.uint16)
-    return _rebuild, (type(self), array, self.dtype, self._requires_grad, dict(self.__dict__))
+    return _rebuild, (type(self), array, self.dtype, self._requires_grad, dict(self.__dict__), str(self.device))
 
 
 @public(function=False)

@@ -15,7 +15,7 @@ from jitgrad.ir.builder import Builder
 from jitgrad.ir.errors import DeviceError
 from jitgrad.ir.graph import Graph, Value
 from jitgrad.ir.interpreter import evaluate
-from jitgrad.ir.op import Op, View
+from jitgrad.ir.op import Op, Pointwise, View
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.shape import Permute
@@ -31,8 +31,12 @@ _PLAIN = "plain"
 _NUMBER = "number"
 
 
-def common_device(name: str, data: Sequence[Data]) -> Device:
-    """The device of an op's operands. On the host there may be numbers: 0-d arrays, and such that repeat one."""
+def common_device(name: str, data: Sequence[Data], strict: bool = True) -> Device:
+    """The device of an op's operands. On the host there may be numbers: 0-d arrays, and such that repeat one.
+
+    Without `strict` there may be other arrays too: pointwise ops also get what a function has made of numbers, and
+    `functions.pointwise` has looked at the user's tensors.
+    """
     found: Device | None = None
     for x in data:
         if x.__class__ is DeviceArray:
@@ -41,9 +45,17 @@ def common_device(name: str, data: Sequence[Data]) -> Device:
             found = x.device
     assert found is not None
     for x in data:
-        if x.__class__ is not DeviceArray and not _is_number(x):
+        if strict and x.__class__ is not DeviceArray and not _is_number(x):
             raise _mixed(name, found, device_of(x))
     return found
+
+
+def check_devices(name: str, data: Sequence[Data]) -> None:
+    """Raise if some of these are on a device and others, which are no numbers, are not there."""
+    for x in data:
+        if x.__class__ is DeviceArray:
+            common_device(name, data)
+            return
 
 
 def _is_number(x: Any) -> bool:
@@ -62,7 +74,7 @@ def run_on_device(
 ) -> Sequence[Data]:
     """The results of `op` on the device of its operands, or on `device`, to which operands are moved."""
     if device is None:
-        device = common_device(op.name, data)
+        device = common_device(op.name, data, strict=not isinstance(op, Pointwise))
     if isinstance(op, View) and len(data) == 1 and data[0].__class__ is DeviceArray:
         shown = seen_through(op, data[0])
         if shown is not None:

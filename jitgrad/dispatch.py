@@ -55,7 +55,7 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
         tracer = None
         data = [t._data for t in operands]
         types = tuple([tensor_type(x.shape, x.dtype) for x in data])
-        if mode.place is not None and not data:
+        if mode.place is not None and (not data or op.random):
             out = run_on_device(op, data, types, mode.place)
         else:
             out = run_op(op, data, types, infer(op, types))

@@ -177,6 +177,8 @@ def _suffixes(t: Tensor) -> list[str]:
     out = []
     if t.type_.numel == 0 and t.ndim != 1:
         out.append(f"size={tuple(t.shape)}")
+    if t.device.type != "cpu":
+        out.append(f"device='{t.device}'")
     if t.dtype not in silent:
         out.append(f"dtype={t.dtype!r}")
     if t.grad_fn is not None:

@@ -23,7 +23,7 @@ from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Slice
 
 from .aliasing import check_writable, put, views, write
-from .dispatch import apply, constant, shared
+from .dispatch import apply, beside, constant, shared
 from .errors import located
 from .functions.pointwise import filled
 from .memo import Memo
@@ -305,7 +305,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 def read_at(x: Tensor, coordinates: dict[int, Tensor]) -> Tensor:
     """The elements at index tensors of one shape, given by axis."""
     axes = tuple(sorted(coordinates))
-    indices = [coordinates[a] for a in axes]
+    indices = [beside(coordinates[a], x) for a in axes]
     if len(axes) == 1 and indices[0].ndim == 1:
         return apply(IndexSelect(axes[0]), x, indices[0])
     return apply(TakeNd(axes), x, *indices)
@@ -331,7 +331,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         return
     coordinates = _coordinates(plan)
     axes = tuple(sorted(coordinates))
-    indices = [coordinates[a] for a in axes]
+    indices = [beside(coordinates[a], target) for a in axes]
     op = IndexPut(axes)
     region = TakeNd(axes).infer(target.type_, *[i.type_ for i in indices])[0].shape
     put(target, op, indices, fitted(value, region, target.dtype, indexed=True), "__setitem__")
@@ -347,6 +347,7 @@ def _masked(target: Tensor, axis: int, mask: Tensor, value: Any) -> Tensor:
     if mask.dtype is not dtypes.bool_:
         mask = apply(Convert(dtypes.bool_), mask)
     trailing = len(shape) - axis - mask.ndim
+    mask = beside(mask, target)
     mask = apply(BroadcastTo(shape), apply(Reshape((*mask.shape, *(1,) * trailing)), mask))
     return apply(Where(), mask, fitted(value, shape, target.dtype), target)
 

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 class Mode:
     """What changes the meaning of ops in this thread."""
 
-    __slots__ = ("anomaly", "check_nan", "default_dtype", "grad", "inference", "place", "tracer")
+    __slots__ = (
+        "anomaly",
+        "check_nan",
+        "cuda_device",
+        "default_dtype",
+        "grad",
+        "inference",
+        "place",
+        "places",
+        "tracer",
+    )
 
     def __init__(self) -> None:
         self.grad: bool = True
@@ -29,6 +39,8 @@ class Mode:
         self.tracer: Tracer | None = None
         self.default_dtype: DType = dtypes.float32
         self.place: Device | None = None  # where new tensors are made, if not on the CPU
+        self.cuda_device = 0  # the number of the current CUDA device
+        self.places: list[Device | None] = []  # what `place` was around `with device`
 
 
 class _Local(threading.local):

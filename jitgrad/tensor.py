@@ -103,7 +103,7 @@ class Tensor:
         if data.__class__ is DeviceArray:
             return data.device  # type: ignore[no-any-return]
         tracer = local.mode.tracer
-        return CPU if tracer is None else tracer.device_of(self)
+        return CPU if tracer is None else tracer.placement.where
 
     @property
     def ndim(self) -> int:

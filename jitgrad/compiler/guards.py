@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
+from ..arrays import Data, may_share_memory
 from ..tensor import Tensor, rebinding
 from .fingerprint import Same
 from .memory import layout, owner
+from .placement import MovedSource
 from .sources import ArgumentSource, CapturedSource, GradSource, TensorSource, grad_of_its_own
 from .surroundings import Surroundings
 from .tracer import Tracer
 
-Array = np.ndarray[Any, Any]
+Array = Data
 
 
 class Guards:
@@ -27,7 +27,8 @@ class Guards:
     def __init__(self, tracer: Tracer, leaves: Sequence[Any], rebound: int, reached: Iterable[Tensor]) -> None:
         self._touched = tuple(tracer.touched.values())
         self._surroundings: Surroundings = tracer.surroundings
-        slots = [s for s in tracer.sources if isinstance(s, (ArgumentSource, CapturedSource, GradSource))]
+        sources = [s.of if isinstance(s, MovedSource) else s for s in tracer.sources]
+        slots = [s for s in sources if isinstance(s, (ArgumentSource, CapturedSource, GradSource))]
         self._captured = [s.captured for s in slots if isinstance(s, CapturedSource)]
         self._views = [s.tensor for s in tracer.outside.values() if s.slot is None]
         self._ids = {id(t) for t in self._captured}
@@ -101,9 +102,9 @@ class Guards:
             array = t._data
             at = owner(array)
             if at in self._memory:
-                found += [(k, i) for i, x in self._memory[at] if np.may_share_memory(array, x)]
+                found += [(k, i) for i, x in self._memory[at] if may_share_memory(array, x)]
             others = seen.setdefault(at, [])
-            found += [(k, "with", i) for i, x in others if np.may_share_memory(array, x)]
+            found += [(k, "with", i) for i, x in others if may_share_memory(array, x)]
             others.append((k, array))
         return found
 

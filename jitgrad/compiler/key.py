@@ -43,7 +43,13 @@ def call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any) -> tu
 
 def _call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any, reads: Reads) -> tuple[Any, ...]:
     mode = local.mode
-    parts: list[Any] = [structure, (mode.grad, mode.inference, mode.default_dtype), fingerprint(f, reads), (), ()]
+    parts: list[Any] = [
+        structure,
+        (mode.grad, mode.inference, mode.default_dtype, mode.place, mode.cuda_device),
+        fingerprint(f, reads),
+        (),
+        (),
+    ]
     tensors = views = 0
     for x in leaves:
         if isinstance(x, Tensor):

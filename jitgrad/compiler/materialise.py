@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad.ir.graph import Graph, Value
-from jitgrad.ir.interpreter import run
+from jitgrad.ir.types import Device
 
 from ..aliasing import storage_of
+from ..arrays import assign, owned
+from ..backend import DeviceArray
+from ..device_ops import run_graph_on_device
+from ..dispatch import data_op, run_data
 from ..tape import TapeNode
 from ..tensor import Tensor
 
@@ -36,13 +40,13 @@ def run_segment(tracer: Tracer) -> None:
     data: dict[Value, Any] = {}
     if wanted:
         graph = Graph(tracer.builder.inputs, tracer.builder.nodes, list(wanted))
-        data = dict(zip(wanted, run(graph, inputs), strict=True))
+        data = dict(zip(wanted, run_segment_graph(graph, inputs, tracer.placement.where), strict=True))
     for node in nodes:
         if node.saved is not None:
             node.saved = [_owned(data[x]) if x.__class__ is Value else x for x in node.saved]
     _fill(live, data)
     for state in written:
-        np.copyto(state.tensor._data, data[state.value])
+        assign(state.tensor._data, data[state.value])
         storage_of(state.tensor)._version += 1
     for t, grad in tracer.grads.values():
         t._grad = grad
@@ -75,12 +79,17 @@ def _fill(live: list[Tensor], data: dict[Value, Any]) -> None:
             continue
         array = base._data
         for op in t._view.ops:
-            array = op.reference(array)
+            array = op.reference(array) if array.__class__ is np.ndarray else data_op(op, array)
         t._data = array
 
 
 def _owned(array: Any) -> Any:
-    return np.array(array)
+    return owned(array) if array.__class__ is DeviceArray else np.array(array)
+
+
+def run_segment_graph(graph: Graph, inputs: Sequence[Any], where: Device) -> list[Any]:
+    """The outputs of what was captured, op by op where it was captured for."""
+    return run_data(graph, inputs) if where.type == "cpu" else run_graph_on_device(graph, inputs, where)
 
 
 def tape_nodes(roots: Sequence[TapeNode]) -> list[TapeNode]:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from ..arrays import Data, may_share_memory
+from ..backend import DeviceArray
 
-Array = np.ndarray[Any, Any]
+Array = Data
 
 
 def layout(array: Array) -> bool | tuple[Any, ...]:
-    """What of an array's memory decides which views it has and whether it can be written: True if all is plain."""
+    """What of an array's memory decides which views it has and whether it can be written: True if all is plain.
+
+    Off the CPU, the device is part of it.
+    """
     flags = array.flags
+    if array.__class__ is DeviceArray:
+        return (array.device, *(() if flags.c_contiguous else array.strides), flags.writeable)
     if flags.c_contiguous and flags.writeable:
         return True
     return (*array.strides, flags.writeable)
@@ -37,5 +43,5 @@ def overlaps(arrays: Sequence[tuple[int, Array]]) -> tuple[tuple[int, int], ...]
         if len(group) > 1
         for i, x in group
         for j, y in group
-        if i < j and np.may_share_memory(x, y)
+        if i < j and may_share_memory(x, y)
     )

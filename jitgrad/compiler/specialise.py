@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Graph, Value
 from jitgrad.ir.ops.arithmetic import Neg
@@ -21,6 +19,7 @@ from jitgrad.ir.types import TensorType
 
 from .. import pytree
 from ..aliasing import alias, storage_of, views
+from ..arrays import assign
 from ..backend import Observer, compile_graph, load
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
@@ -76,9 +75,9 @@ def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None
     aliases = {out: slot for out, slot, contiguous in writes if contiguous}
     if observer is not None:
         observer("traced", graph)
-    load()
+    load(tracer.placement.where)
     start = time.perf_counter()
-    executable = compile_graph(graph, name=name, aliases=aliases, observer=observer)
+    executable = compile_graph(graph, name=name, aliases=aliases, observer=observer, device=tracer.placement.where)
     return Specialisation(
         graph=graph, executable=executable, sources=tuple(tracer.sources), writes=tuple(writes), outputs=outputs,
         structure=structure, grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
@@ -179,7 +178,7 @@ def replay(spec: Specialisation, leaves: Sequence[Any]) -> Any:
     for out, slot, in_place in spec.writes:
         tensor = spec.sources[slot].tensor(leaves)  # type: ignore[union-attr]
         if not in_place:
-            np.copyto(arrays[slot], outs[out])
+            assign(arrays[slot], outs[out])
         storage_of(tensor)._version += 1
     for generator, draws in spec.draws:
         generator.offset += draws

@@ -31,10 +31,13 @@ from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 from jitgrad.ir.types import TensorType
 
+from ..arrays import may_share_memory
+from ..backend import DeviceArray
 from ..mode import local
 from ..tensor import Tensor, ViewInfo, wrap
 from .fingerprint import fingerprint
 from .materialise import run_segment
+from .placement import Placement
 from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source, TensorSource, grad_of_its_own
 from .surroundings import Surroundings
 
@@ -81,6 +84,7 @@ class Tracer:
         self._location: Any = None
         self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
         self._written: dict[int, Tensor] = {}
+        self.placement = Placement()
         self.scopes: dict[int, tuple[str, ...]] = {}  # of tape nodes, by their number: their gradients' scopes
 
     # values -------------------------------------------------------------------------------------------------
@@ -270,11 +274,13 @@ class Tracer:
 
     def ends_before(self, operands: Sequence[Tensor]) -> bool:
         """End the trace if one of these shares memory with a tensor whose writes are still pending here."""
+        if self.placement.end_unless_takes(self, operands):
+            return True
         if not self._written:
             return False
         for t in operands:
             fresh = t._data.__class__ is not Value and id(t) not in self.outside and self.root(t)[0] is t
-            if fresh and any(np.may_share_memory(t._data, w._data) for w in self._written.values()):
+            if fresh and any(may_share_memory(t._data, w._data) for w in self._written.values()):
                 self.materialise("a tensor shares memory with one that was written in place")
                 return True
         return False
@@ -284,9 +290,11 @@ class Tracer:
         root = self.root(t)[0]
         if root._data.__class__ is Value or id(root) in self._written:
             return False
+        if self.placement.end_unless_takes(self, (root,)):
+            return True
         others = [s.tensor for s in self.outside.values() if s.slot is not None] + list(self._arguments.values())
         for other in others:
-            if other is not root and np.may_share_memory(other._data, root._data):
+            if other is not root and may_share_memory(other._data, root._data):
                 self.materialise("an in-place write reaches memory that another argument shares")
                 return True
         self._written[id(root)] = root
@@ -367,7 +375,7 @@ class Tracer:
     def before_backward(self, nodes: Sequence[Any]) -> None:
         """A tape begun before the trace is not captured: its residuals are arrays, not values."""
         for node in nodes:
-            if any(isinstance(x, np.ndarray) for x in node.saved or ()):
+            if any(isinstance(x, (np.ndarray, DeviceArray)) for x in node.saved or ()):
                 self.materialise("backward() reached operations recorded before the compiled function was called")
                 return
 

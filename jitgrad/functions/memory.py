@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir.errors import InternalError, ShapeError
+from jitgrad.ir.errors import DeviceError, InternalError, ShapeError
 from jitgrad.ir.ops.shape import Permute
 
 from ..aliasing import copy, layout, view
+from ..arrays import is_page_locked, page_locked
+from ..backend import DeviceArray
 from ..errors import located
 from ..layouts import as_memory_format, contiguous_format, memory_format, preserve_format, strided
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor, end_trace, to_array, wrap
 from .dims import normalize_dim
 from .registry import public
 
@@ -109,13 +111,18 @@ def in_format(t: Tensor, memory_format: memory_format | None) -> Tensor:
 @public(function=False)
 def data_ptr(self: Tensor) -> int:
     """The address of the first element."""
-    return int(to_array(self).__array_interface__["data"][0])
+    end_trace()
+    data = self._data
+    return data.pointer if data.__class__ is DeviceArray else int(data.__array_interface__["data"][0])
 
 
 @public(function=False)
 def storage_offset(self: Tensor) -> int:
     """Elements between the start of the memory that views share and the first element of this one."""
-    owner: Any = to_array(self)
+    end_trace()
+    owner: Any = self._data
+    if owner.__class__ is DeviceArray:
+        return owner.offset // owner.itemsize  # type: ignore[no-any-return]
     while owner.base is not None and hasattr(owner.base, "__array_interface__"):
         owner = owner.base
     return (data_ptr(self) - int(owner.__array_interface__["data"][0])) // self.dtype.itemsize
@@ -170,16 +177,20 @@ def is_inference(input: Tensor) -> bool:
     return False
 
 
-@public(function=False)
-def is_pinned(self: Tensor) -> bool:
-    """Whether the memory is page-locked for copies to a GPU: never on the CPU."""
-    return False
+@public(function=False, moves=True)
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is page-locked, so that copies to a GPU can run beside other work."""
+    return is_page_locked(self._data)
 
 
-@public(function=False)
-def pin_memory(self: Tensor) -> Tensor:
-    """`self`: there is no GPU to copy to."""
-    return self
+@public(function=False, moves=True)
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in page-locked memory; `self` if it lies there, or where there is no CUDA device to copy to."""
+    end_trace()
+    if self._data.__class__ is DeviceArray:
+        raise located(DeviceError(f"cannot pin a tensor on {self.device}, only dense CPU tensors can be pinned"))
+    pinned = page_locked(self._data)
+    return self if pinned is self._data else wrap(pinned)
 
 
 @public(function=False)
@@ -191,7 +202,8 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 @public(function=False)
 def get_device(self: Tensor) -> int:
     """The number of the device; -1 for the CPU."""
-    return -1
+    where = self.device
+    return -1 if where.type == "cpu" else where.index or 0
 
 
 @public("resolve_conj", "resolve_neg")
@@ -200,10 +212,16 @@ def resolve(input: Tensor) -> Tensor:
     return input
 
 
+def _on(kind: str) -> property:
+    return property(lambda self: self.device.type == kind, doc=f"Whether the tensor is on a {kind} device.")
+
+
 def _flag(name: str, value: bool) -> property:
     return property(lambda self: value, doc=f"Whether this is a {name} tensor: {value}.")
 
 
-for _name, _value in {"cpu": True, "cuda": False, "meta": False, "sparse": False, "quantized": False}.items():
+for _name in ("cpu", "cuda"):
+    setattr(Tensor, f"is_{_name}", _on(_name))
+for _name, _value in {"meta": False, "sparse": False, "quantized": False}.items():
     setattr(Tensor, f"is_{_name}", _flag(_name, _value))
 Tensor.layout = property(lambda self: strided, doc="How the elements are stored.")  # type: ignore[attr-defined]

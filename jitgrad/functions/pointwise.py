@@ -15,7 +15,8 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentTypeError, ShapeError, operand_lines
+from jitgrad.ir.errors import ArgumentTypeError, DeviceError, ShapeError, operand_lines
+from jitgrad.ir.graph import Value
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.ops import REGISTRY
 from jitgrad.ir.ops.arithmetic import Div, Mul
@@ -24,6 +25,7 @@ from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Shape
 
+from ..device_ops import check_devices
 from ..dispatch import apply
 from ..errors import located
 from ..fast_path import binary_method, unary_method
@@ -110,11 +112,19 @@ def pointwise(op: Pointwise, *args: Any) -> Tensor:
         dtype = x.dtype if isinstance(x, Tensor) else number_dtype(x)
     else:
         dtype = result_dtype(*operands)
+        _check_devices(op.name, operands)
     if op.promotes == "float":
         dtype = float_dtype(dtype)
     if dtype.itemsize == 2 and dtype.is_floating_point and _keeps_number(op, operands):
         return convert(apply(op, *broadcast(op.name, dtypes.float32, *operands)), dtype)
     return apply(op, *broadcast(op.name, dtype, *operands))
+
+
+def _check_devices(name: str, operands: Sequence[Operand]) -> None:
+    try:
+        check_devices(name, [x._data for x in operands if isinstance(x, Tensor) and x._data.__class__ is not Value])
+    except DeviceError as error:
+        raise located(error) from None
 
 
 def _keeps_number(op: Pointwise, operands: Sequence[Operand]) -> bool:

@@ -19,6 +19,7 @@ from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError
 from jitgrad.ir.ops.select import Convert
 
 from ..aliasing import check_memory, check_writable, protect, resize, write
+from ..device import places, takes_device
 from ..dispatch import apply
 from ..errors import located
 from ..mode import local
@@ -32,14 +33,18 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 def public(
-    *names: str, function: bool = True, method: bool = True, inplace: bool = False, out: bool | str = False
-) -> Callable[[F], F]:
+    *names: str, function: bool = True, method: bool = True, inplace: bool = False, out: bool | str = False,
+    moves: bool = False,
+) -> Callable[[F], F]:  # fmt: skip
     """Decorator: publish the function under `names` (its own name if none).
 
-    `out=True` gives it an `out` argument, and `out="exact"` one that must have the result's dtype.
+    `out=True` gives it an `out` argument, and `out="exact"` one that must have the result's dtype. What has an
+    argument `device` puts its results there by `places`, unless it `moves` tensors itself.
     """
 
     def register(f: F) -> F:
+        if not moves and takes_device(f):
+            f = places(f)
         published = with_out(f, out == "exact") if out else f
         for name in names or (f.__name__,):
             if function:

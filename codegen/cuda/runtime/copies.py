@@ -20,6 +20,7 @@ from jitgrad.ir.scalar import Expr, Fn
 from ...loops.ir import Buffer, Kernel, Loop, Store, load, loop_var, slot
 from .array import DeviceArray, contiguous_strides
 from .gpu import Gpu, gpu
+from .pinned import pinned_block, pinned_empty
 from .protocol import Array, CompiledKernel
 
 _BITS: Final = {1: dtypes.uint8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
@@ -36,12 +37,22 @@ def download(array: DeviceArray, non_blocking: bool = False) -> Array:
     g, plain = home(array), contiguous(array)
     dtype = dtypes.FROM_NUMPY[array.dtype].np
     if non_blocking and plain.nbytes:
-        target = g.runtime.allocate_pinned(plain.nbytes).view(dtype).reshape(array.shape)
+        target = pinned_empty(g.runtime, array.shape, dtype)
     else:
         target = np.empty(array.shape, dtype)
     if plain.nbytes:
-        g.runtime.to_host(target, plain.pointer, g.stream, not non_blocking)
+        block = pinned_block(target)
+        g.runtime.to_host(target, plain.pointer, g.stream, block is None)
+        if block is not None:
+            block.used(g.index, g.stream)
     return target
+
+
+def pinned(g: Gpu, array: Array) -> Array:
+    """A copy in page-locked memory."""
+    made = pinned_empty(g.runtime, array.shape, array.dtype)
+    np.copyto(made, array)
+    return made
 
 
 def contiguous(array: DeviceArray) -> DeviceArray:
@@ -178,4 +189,4 @@ def copy_kernel(dtype: DType, rank: int) -> Kernel:
     return Kernel(buffers, 3 + 3 * rank, (), (loop,))
 
 
-__all__ = ["assign", "contiguous", "copied", "copy_kernel", "download", "home", "moved"]
+__all__ = ["assign", "contiguous", "copied", "copy_kernel", "download", "home", "moved", "pinned", "pinned_block"]

@@ -14,6 +14,7 @@ from jitgrad.ir.errors import DeviceError
 from jitgrad.ir.types import Device
 
 from .array import DeviceArray, Memory
+from .pinned import pinned_block
 from .pool import MemoryPool
 from .protocol import Array, DeviceProperties, Runtime
 
@@ -78,11 +79,14 @@ class Gpu:
         return DeviceArray(self.memory(count), shape, dtype)
 
     def upload(self, array: Array, non_blocking: bool = False) -> DeviceArray:
-        """A host array's numbers on the device. With `non_blocking` the array is page-locked and stays as it is."""
+        """A host array's numbers on the device; with `non_blocking` this does not wait where they are page-locked."""
         source = np.ascontiguousarray(array).reshape(array.shape)
         made = self.empty(source.shape, source.dtype)
         if source.nbytes:
-            self.runtime.to_device(made.pointer, source, self.stream, not (non_blocking and source is array))
+            block = pinned_block(source) if non_blocking else None
+            self.runtime.to_device(made.pointer, source, self.stream, block is None)
+            if block is not None:
+                block.used(self.index, self.stream)
         return made
 
     def synchronize(self) -> None:

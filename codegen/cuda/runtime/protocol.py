@@ -106,8 +106,11 @@ class Runtime(Protocol):
     def memory_info(self, device: int) -> tuple[int, int]:
         """Free and total bytes of a device."""
 
-    def allocate_pinned(self, nbytes: int) -> Array:
-        """Page-locked host memory, as bytes."""
+    def allocate_pinned(self, nbytes: int) -> int:
+        """The address of page-locked host memory."""
+
+    def release_pinned(self, pointer: int) -> None:
+        """Page-locked memory is given back."""
 
     def to_device(self, pointer: int, source: Array, stream: int, blocking: bool) -> None:
         """Copy a contiguous host array to the device. Unless `blocking`, `source` is page-locked and stays as it is."""

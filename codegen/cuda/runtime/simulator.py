@@ -84,6 +84,7 @@ class Simulator:
         self._count = count
         self._total = total_memory
         self._blocks: dict[int, tuple[int, Any]] = {}  # by address: device and memory
+        self._pinned: dict[int, Array] = {}
         self._used = [0] * count
         self._numbers = itertools.count(1)
         self._streams: dict[int, _Stream] = {}
@@ -130,9 +131,15 @@ class Simulator:
         """Free and total bytes."""
         return self._total - self._used[device], self._total
 
-    def allocate_pinned(self, nbytes: int) -> Array:
+    def allocate_pinned(self, nbytes: int) -> int:
         """Host memory like any other."""
-        return np.zeros(nbytes, np.uint8)
+        raw = np.full(nbytes, _GUARD, np.uint8)
+        self._pinned[raw.ctypes.data] = raw
+        return raw.ctypes.data
+
+    def release_pinned(self, pointer: int) -> None:
+        """Memory is given back."""
+        self._pinned.pop(pointer)
 
     def to_device(self, pointer: int, source: Array, stream: int, blocking: bool) -> None:
         """Copy to the device."""

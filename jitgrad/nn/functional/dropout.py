@@ -33,7 +33,7 @@ def _dropout(name: str, x: Tensor, shape: tuple[int, ...], p: float, training: b
         raise located(ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}"))
     if not training or p == 0:
         return x
-    kept = apply(Ge(), draw(RandomUniform(shape, float32)), filled(shape, float32, p))
+    kept = apply(Ge(), draw(RandomUniform(shape, float32), like=x), filled(shape, float32, p))
     scale = 0.0 if p == 1 else 1 / (1 - p)
     mask = apply(Mul(), convert(kept, x.dtype), filled(shape, x.dtype, scale))
     out = pointwise(Mul(), x, mask)
