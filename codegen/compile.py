@@ -22,7 +22,7 @@ from .executable import Executable
 from .fuse.program import ProductStep, fuse
 from .loops.ir import Kernel
 from .loops.verify import verify_kernel
-from .lower import nbytes_of
+from .lower import CPU_TUNING, GPU_TUNING, nbytes_of
 from .options import DEFAULT, CompileOptions
 from .plan import Plan, make_plan
 from .plan_verify import verify_plan
@@ -86,7 +86,7 @@ def _compile(
         program = fuse(prepared, options)
     observer("fused", program)
     with _timed(stats, "plan"):
-        plan = make_plan(program, dict(aliases))
+        plan = make_plan(program, dict(aliases), CPU_TUNING if device.type == "cpu" else GPU_TUNING)
         if options.check_plan:
             verify_plan(plan)
     observer("plan", plan)

@@ -19,7 +19,7 @@ from jitgrad.ir.graph import Value
 from .arena import Arena
 from .fuse.program import HostStep, KernelStep, ProductStep, Program, Step
 from .fuse.strided import product_operand
-from .lower import Launch, Operand, Scratch, lower
+from .lower import CPU_TUNING, Launch, Operand, Scratch, Tuning, lower
 from .lower.in_place import may_overwrite
 
 
@@ -87,14 +87,15 @@ def writes_of(step: Step) -> tuple[Value, ...]:
     return step.stores if isinstance(step, KernelStep) else step.node.results
 
 
-def make_plan(program: Program, aliases: Mapping[int, int]) -> Plan:
-    """Lower all groups and place all values."""
-    return _Planner(program, aliases).run()
+def make_plan(program: Program, aliases: Mapping[int, int], tuning: Tuning = CPU_TUNING) -> Plan:
+    """Lower all groups and place all values; `tuning` says for what kind of machine."""
+    return _Planner(program, aliases, tuning).run()
 
 
 class _Planner:
-    def __init__(self, program: Program, aliases: Mapping[int, int]) -> None:
+    def __init__(self, program: Program, aliases: Mapping[int, int], tuning: Tuning) -> None:
         self.program = program
+        self.tuning = tuning
         self.plan = Plan(program, aliases)
         self.arena = Arena()
         self.reads = [reads_of(program, s) for s in program.steps]
@@ -201,7 +202,7 @@ class _Planner:
 
     def _lower(self, step: KernelStep) -> list[Launch]:
         in_place = {v: self.plan.in_place[v] for v in step.stores if v in self.plan.in_place}
-        return lower(self.program, step, in_place)
+        return lower(self.program, step, in_place, self.tuning)
 
     def _place_result(self, n: int, step: Step, value: Value) -> None:
         """In a dying operand's memory if the kernel allows it, else in fresh memory."""

@@ -97,11 +97,11 @@ def operation(expr: Expr, args: Texts, strict: bool, place: bool) -> str:
 
 def _without_parentheses(expr: Expr, fn: Fn, args: Texts) -> Texts:
     """The arguments as they may stand: bare in a call, and where an operator binds tighter or groups to the left."""
-    if fn in COMPARISONS:
-        return args
-    if fn not in _INFIX and fn not in _BITWISE:
-        return args if fn in (Fn.NEG, Fn.NOT, Fn.SHL, Fn.SHR, Fn.LSHR) else [bare(a) for a in args]
-    if fn not in (Fn.ADD, Fn.SUB):
+    operand = expr.args[0].dtype
+    calls = (Fn.MIN, Fn.MAX, *(_FLOAT_CALL if operand.is_floating_point else (Fn.DIV, Fn.REM)))
+    if fn in calls and operand is not dtypes.bool_:
+        return [bare(a) for a in args]
+    if fn not in (Fn.ADD, Fn.SUB) or operand is dtypes.bool_:
         return args
     tighter = (Fn.MUL, Fn.DIV)
     left, right = (a.fn in tighter and a.dtype is expr.dtype for a in expr.args)

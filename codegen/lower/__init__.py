@@ -15,6 +15,7 @@ from .kernel_builder import Launch, Operand, Scratch, nbytes_of
 from .map import lower_map
 from .row import lower_row
 from .split import lower_split
+from .tuning import CPU_TUNING, GPU_TUNING, Tuning
 
 _LOWERINGS: Final = {
     Template.MAP: lower_map,
@@ -24,9 +25,11 @@ _LOWERINGS: Final = {
 }
 
 
-def lower(program: Program, step: KernelStep, in_place: Mapping[Value, Value]) -> list[Launch]:
+def lower(
+    program: Program, step: KernelStep, in_place: Mapping[Value, Value], tuning: Tuning = CPU_TUNING
+) -> list[Launch]:
     """The launches of one group, to be run in order. `in_place`: stored values that overwrite another value."""
-    return _LOWERINGS[step.group.template](GroupLowering(program, step, in_place))
+    return _LOWERINGS[step.group.template](GroupLowering(program, step, in_place, tuning))
 
 
-__all__ = ["Launch", "Operand", "Scratch", "lower", "nbytes_of"]
+__all__ = ["CPU_TUNING", "GPU_TUNING", "Launch", "Operand", "Scratch", "Tuning", "lower", "nbytes_of"]

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
 
 from jitgrad.ir import scalar
 from jitgrad.ir.scalar import Expr, Fn
@@ -26,9 +25,7 @@ from .kernel_builder import KernelBuilder, Launch, Scratch
 from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, nest, stretch
 from .nest import Axis
 from .split import outer_statements
-
-COLUMNS: Final = 1024
-_MIN_ROWS, _MAX_ROWS = 64, 4096
+from .tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +40,11 @@ class _Columns:
     flat: Axis | None
 
     @property
+    def tuning(self) -> Tuning:
+        """Sizes."""
+        return self.lowering.tuning
+
+    @property
     def outer_length(self) -> int:
         """Positions among the outer axes."""
         return math.prod(a.extent for a in self.outer)
@@ -50,7 +52,7 @@ class _Columns:
     @property
     def together(self) -> int:
         """Rows in one wide row: a power of two."""
-        most = 1 if self.flat is None else max(1, COLUMNS // max(1, self.inner.extent))
+        most = 1 if self.flat is None else max(1, self.tuning.columns // max(1, self.inner.extent))
         return 1 << (most.bit_length() - 1)
 
     @property
@@ -67,7 +69,7 @@ class _Columns:
     def rows_each(self) -> int:
         """Wide rows in a chunk: about the square root of all, so that neither chunks nor their number grow long."""
         root = 1 << math.ceil(math.log2(max(1, self.wide_rows)) / 2)
-        return min(max(root, _MIN_ROWS), _MAX_ROWS)
+        return min(max(root, self.tuning.min_rows), self.tuning.max_rows)
 
     @property
     def chunks(self) -> int:
@@ -118,13 +120,14 @@ def _first(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
     chunks = b.slot("chunks", columns.chunks)
     rest = TASK / chunks
     chunk = TASK - rest * chunks
-    blocks = ceil_div(columns.width, COLUMNS)
+    blocks = ceil_div(columns.width, columns.tuning.columns)
     block = _outer_place(columns, b, rest, b.slot("blocks", blocks))
     j, row, height = loop_var("j"), loop_var("row"), b.slot("rows each", columns.rows_each)
     start = chunk * height
     rows = Header(row, start, scalar.minimum(start + height, b.slot("rows", columns.wide_rows)), SERIAL)
-    first, width = block * scalar.const(COLUMNS), b.slot("width", columns.width)
-    stop = scalar.minimum(first + scalar.const(COLUMNS), width)
+    length = scalar.const(columns.tuning.columns)
+    first, width = block * length, b.slot("width", columns.width)
+    stop = scalar.minimum(first + length, width)
     whole = Header(j, first, stop, VECTOR)
     if columns.flat:
         b.place[columns.flat.var] = row * width + j
@@ -136,16 +139,39 @@ def _first(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
     starting: list[Stmt] = []
     folding: list[Stmt] = []
     cell = columns.cell(b, chunk, j)
-    for root, places in zip(lowering.reductions, partials):
-        fold = fold_over(root, [b.load_scratch(p, cell) for p in places])
-        updated = fold.stepped(b.finish(lowering.expression(root)), row)
-        starting += [b.store_scratch(p, cell, v) for p, v in zip(places, fold.initial)]
-        folding += _set_at_once(lowering, b, places, cell, updated)
-    folding += lowering.store_full(b, lowering.full_stores)
+    if columns.tuning.registers:
+        body = _down_each_column(columns, b, partials, whole, rows, cell)
+    else:
+        for root, places in zip(lowering.reductions, partials):
+            fold = fold_over(root, [b.load_scratch(p, cell) for p in places])
+            updated = fold.stepped(b.finish(lowering.expression(root)), row)
+            starting += [b.store_scratch(p, cell, v) for p, v in zip(places, fold.initial)]
+            folding += _set_at_once(lowering, b, places, cell, updated)
+        folding += lowering.store_full(b, lowering.full_stores)
+        body = (*nest([whole], starting), *nest([rows, used], folding))
     tasks = columns.outer_length * blocks * columns.chunks
     parallel = Header(TASK, scalar.const(0), b.slot("tasks", tasks), PARALLEL)
-    body = [*nest([whole], starting), *nest([rows, used], folding)]
     return b.launch(nest([parallel], body), tasks, lowering.operations, lowering.label(" chunks"))
+
+
+def _down_each_column(
+    columns: _Columns, b: KernelBuilder, partials: Sequence[Sequence[Scratch]], whole: Header, rows: Header, cell: Expr
+) -> tuple[Stmt, ...]:
+    """Each lane goes down a column with accumulators of its own, and stores them at the end."""
+    lowering = columns.lowering
+    if columns.flat:  # the last wide row may be shorter than the others
+        width = b.slot("width", columns.width)
+        height = (b.extent(columns.flat) - whole.var + (width - scalar.const(1))) / width
+        rows = replace(rows, stop=scalar.minimum(rows.stop, height))
+    folds = [new_fold(lowering, r) for r in lowering.reductions]
+    body: list[Stmt] = [s for f in folds for s in f.inits()]
+    folding: list[Stmt] = []
+    for root, fold in zip(lowering.reductions, folds):
+        folding.append(fold.update(fold.stepped(b.finish(lowering.expression(root)), rows.var)))
+    body += nest([rows], folding + lowering.store_full(b, lowering.full_stores))
+    for fold, places in zip(folds, partials):
+        body += [b.store_scratch(p, cell, a) for p, a in zip(places, fold.state)]
+    return nest([whole], body)
 
 
 def _set_at_once(
@@ -172,11 +198,12 @@ def _second(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
     """Folds the chunks of a block in order, then the rows of the wide row in halves, and stores what follows."""
     lowering, b = columns.lowering, columns.lowering.builder()
     b.use_axes([*columns.outer, columns.inner])
-    blocks = ceil_div(columns.width, COLUMNS)
+    blocks = ceil_div(columns.width, columns.tuning.columns)
     block = _outer_place(columns, b, TASK, b.slot("blocks", blocks))
-    first = block * scalar.const(COLUMNS)
+    length = scalar.const(columns.tuning.columns)
+    first = block * length
     j, c, k, halving = loop_var("j"), loop_var("c"), loop_var("k"), loop_var("halving")
-    wide = Header(k, first, scalar.minimum(first + scalar.const(COLUMNS), b.slot("width", columns.width)), VECTOR)
+    wide = Header(k, first, scalar.minimum(first + length, b.slot("width", columns.width)), VECTOR)
     half = scalar.apply(Fn.SHR, b.slot("together", columns.together), halving + scalar.const(1))
     half = half * b.extent(columns.inner)
     b.place[columns.inner.var] = j
@@ -185,11 +212,9 @@ def _second(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
         fold = fold_over(root, [b.load_scratch(p, columns.cell(b, None, j)) for p in places])
         finishing.append(Init(lowering.bindings[root.number].index, fold.result))
     finishing += outer_statements(lowering, b)
+    chunks = Header(c, scalar.const(1), b.slot("chunks", columns.chunks), SERIAL)
     body = [
-        *nest(
-            [Header(c, scalar.const(1), b.slot("chunks", columns.chunks), SERIAL), wide],
-            _merging(columns, b, partials, columns.cell(b, None, k), columns.cell(b, c, k)),
-        ),
+        *_merging_chunks(columns, b, partials, chunks, wide),
         *nest(
             [
                 Header(halving, scalar.const(0), b.slot("halvings", columns.together.bit_length() - 1), SERIAL),
@@ -197,11 +222,29 @@ def _second(columns: _Columns, partials: Sequence[Sequence[Scratch]]) -> Launch:
             ],
             _merging(columns, b, partials, columns.cell(b, None, k), columns.cell(b, None, k + half)),
         ),
-        *nest([stretch(b, columns.inner, "j", block, scalar.const(COLUMNS), VECTOR)], finishing),
+        *nest([stretch(b, columns.inner, "j", block, length, VECTOR)], finishing),
     ]
     tasks = columns.outer_length * blocks
     parallel = Header(TASK, scalar.const(0), b.slot("tasks", tasks), PARALLEL)
     return b.launch(nest([parallel], body), tasks, columns.cells, lowering.label(" totals"))
+
+
+def _merging_chunks(
+    columns: _Columns, b: KernelBuilder, partials: Sequence[Sequence[Scratch]], chunks: Header, wide: Header
+) -> tuple[Stmt, ...]:
+    """Folds the accumulators of all chunks, in order, into those of the first."""
+    first, other = columns.cell(b, None, wide.var), columns.cell(b, chunks.var, wide.var)
+    if not columns.tuning.registers:
+        return nest([chunks, wide], _merging(columns, b, partials, first, other))
+    before: list[Stmt] = []
+    merging: list[Stmt] = []
+    after: list[Stmt] = []
+    for root, places in zip(columns.lowering.reductions, partials):
+        fold = new_fold(columns.lowering, root)
+        before += [Init(a.index, b.load_scratch(p, first)) for a, p in zip(fold.accumulators, places)]
+        merging.append(fold.update(fold.merged(tuple(b.load_scratch(p, other) for p in places))))
+        after += [b.store_scratch(p, first, a) for p, a in zip(places, fold.state)]
+    return nest([wide], [*before, *nest([chunks], merging), *after])
 
 
 def _merging(

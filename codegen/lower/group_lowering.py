@@ -20,6 +20,7 @@ from ..fuse.roots import Root
 from ..loops.ir import AccRef, Init, Stmt, Update, acc_ref
 from .kernel_builder import KernelBuilder
 from .nest import Axis, merge_axes, uses_of
+from .tuning import CPU_TUNING, Tuning
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class GroupLowering:
     program: Program
     step: KernelStep
     in_place: Mapping[Value, Value] = field(default_factory=dict)
+    tuning: Tuning = CPU_TUNING
     accumulators: int = 0
     bindings: dict[int, AccRef] = field(default_factory=dict)  # outer values, by number
     _resolved: dict[int, Expr] = field(default_factory=dict)
@@ -208,8 +210,13 @@ class Fold:
         """Sets the accumulators."""
         return Update(self._indices(), values)
 
+    @property
+    def accumulators(self) -> tuple[AccRef, ...]:
+        """The state, where it is accumulators."""
+        return tuple(a for a in self.state if isinstance(a, AccRef))
+
     def _indices(self) -> tuple[int, ...]:
-        return tuple(a.index for a in self.state if isinstance(a, AccRef))
+        return tuple(a.index for a in self.accumulators)
 
     @property
     def is_exact(self) -> bool:

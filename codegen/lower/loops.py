@@ -53,14 +53,20 @@ def counted(b: KernelBuilder, axes: Sequence[Axis], prefix: str, kind: str = SER
     return headers
 
 
-def parallel(b: KernelBuilder, axes: Sequence[Axis], inner: int) -> tuple[list[Header], int]:
+def parallel(b: KernelBuilder, axes: Sequence[Axis], inner: int, flat: bool) -> tuple[list[Header], int]:
     """Loops over `axes`, the outermost parallel, and its length. `inner` is how many loops will be inside.
+
+    `flat` makes one loop of them all. Without it:
 
     Deep nests run their two outermost axes as one loop, so that there is enough to share out where the first is short;
     flatter ones don't, because finding the place of each iteration would cost too much.
     """
     if not axes:
         return [], 1
+    if flat and len(axes) > 1:
+        b.split(TASK, axes)
+        kind = PARALLEL if inner else f"{PARALLEL}_{VECTOR}"
+        return [Header(TASK, scalar.const(0), b.length(axes), kind)], math.prod(a.extent for a in axes)
     if len(axes) < 2 or len(axes) + inner < 3:
         first, rest = _first(b, axes[0], len(axes) + inner == 1), axes[1:]
         extent = axes[0].extent

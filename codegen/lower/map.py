@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 from jitgrad.ir import scalar
 
 from ..loops.ir import Stmt, loop_var
 from .group_lowering import GroupLowering
 from .kernel_builder import KernelBuilder, Launch
-from .loops import SERIAL, TASK, VECTOR, Header, nest, parallel, stretch
+from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, nest, parallel, stretch
 from .nest import Axis
-
-TILE_READ: Final = 64  # along the axis that is contiguous in what is read
-TILE_WRITTEN: Final = 16  # along the last axis
+from .tuning import Tuning
 
 
 def lower_map(lowering: GroupLowering) -> list[Launch]:
@@ -28,23 +25,27 @@ def lower_map(lowering: GroupLowering) -> list[Launch]:
     loops = lowering.loops(range(len(group.domain)), lowering.all_expressions())
     b.use_axes(loops)
     crossed = lowering.crossed(loops)
-    headers, extent = parallel(b, loops, 0) if crossed is None else _tiles(b, loops, crossed)
+    tuning = lowering.tuning
+    headers, extent = parallel(b, loops, 0, tuning.flat) if crossed is None else _tiles(b, loops, crossed, tuning)
     stores: Sequence[Stmt] = lowering.store_full(b, lowering.full_stores)
     return [b.launch(nest(headers, stores), extent, lowering.operations, lowering.label())]
 
 
-def _tiles(b: KernelBuilder, loops: Sequence[Axis], crossed: Axis) -> tuple[list[Header], int]:
-    """Tasks are the other axes by blocks of the crossed one; inside, tile by tile along the last axis."""
+def _tiles(b: KernelBuilder, loops: Sequence[Axis], crossed: Axis, tuning: Tuning) -> tuple[list[Header], int]:
+    """Tasks are the other axes by blocks of the crossed one; inside, tile by tile along the last axis.
+
+    Where all parallel loops are one, each tile is a task of its own.
+    """
     last = loops[-1]
-    others = [a for a in loops if a not in (crossed, last)]
-    blocks = Axis((loop_var("blocks"),), -(-crossed.extent // TILE_READ))
-    b.split(TASK, [*others, blocks])
-    tasks = Header(TASK, scalar.const(0), b.length([*others, blocks]), "parallel")
-    tile = loop_var("tile")
-    headers = [
-        tasks,
-        Header(tile, scalar.const(0), b.slot("tiles", -(-last.extent // TILE_WRITTEN)), SERIAL),
-        stretch(b, crossed, "i", b.finish(blocks.var), scalar.const(TILE_READ), SERIAL),
-        stretch(b, last, "j", tile, scalar.const(TILE_WRITTEN), VECTOR),
-    ]
-    return headers, math.prod(a.extent for a in (*others, blocks))
+    blocks = Axis((loop_var("blocks"),), -(-crossed.extent // tuning.tile_read))
+    tiles = Axis((loop_var("tiles"),), -(-last.extent // tuning.tile_written))
+    shared_out = [a for a in loops if a not in (crossed, last)] + [blocks] + ([tiles] if tuning.flat else [])
+    b.split(TASK, shared_out)
+    headers = [Header(TASK, scalar.const(0), b.length(shared_out), PARALLEL)]
+    if not tuning.flat:
+        b.place[tiles.var] = loop_var("tile")
+        headers.append(Header(loop_var("tile"), scalar.const(0), b.slot("tiles", tiles.extent), SERIAL))
+    tile = b.finish(tiles.var)
+    headers.append(stretch(b, crossed, "i", b.finish(blocks.var), scalar.const(tuning.tile_read), SERIAL))
+    headers.append(stretch(b, last, "j", tile, scalar.const(tuning.tile_written), VECTOR))
+    return headers, math.prod(a.extent for a in shared_out)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from jitgrad.ir import scalar
 
@@ -26,9 +25,6 @@ from .group_lowering import Fold, GroupLowering, ceil_div, new_fold
 from .kernel_builder import KernelBuilder, Launch
 from .loops import SERIAL, VECTOR, Header, counted, nest, parallel, stretch
 from .nest import Axis
-
-BLOCK: Final = 4096
-SHORT: Final = 12  # rows up to this length are done several at a time, one in each lane
 
 
 @dataclass(slots=True)
@@ -61,8 +57,8 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
     kept = lowering.loops(group.kept, everything)
     reduced = lowering.loops(group.axes or (), everything)
     b.use_axes([*kept, *reduced])
-    short = bool(kept) and math.prod(a.extent for a in reduced) <= SHORT
-    headers, extent = parallel(b, kept, 0 if short else max(1, len(reduced)))
+    short = bool(kept) and math.prod(a.extent for a in reduced) <= lowering.tuning.short_row
+    headers, extent = parallel(b, kept, 0 if short else max(1, len(reduced)), lowering.tuning.flat)
     phases = Phases(lowering)
     body: list[Stmt] = list(_outer(lowering, b, phases, 0))
     for p in range(phases.count):
@@ -94,10 +90,11 @@ def _blocked(
     folds: Sequence[Fold], inner: Sequence[Root],
 ) -> tuple[Stmt, ...]:  # fmt: skip
     """The innermost axis in blocks, each with accumulators of its own."""
-    block, blocks = loop_var("block"), ceil_div(reduced[-1].extent, BLOCK)
+    length = lowering.tuning.row_block
+    block, blocks = loop_var("block"), ceil_div(reduced[-1].extent, length)
     headers = counted(b, reduced[:-1], "j")
     headers.append(Header(block, scalar.const(0), b.slot("blocks", blocks), SERIAL))
-    vector = stretch(b, reduced[-1], f"j{len(reduced) - 1}", block, scalar.const(BLOCK), VECTOR)
+    vector = stretch(b, reduced[-1], f"j{len(reduced) - 1}", block, scalar.const(length), VECTOR)
     parts = [new_fold(lowering, r) for r in roots]
     body: list[Stmt] = [s for f in parts for s in f.inits()]
     body += nest([vector], _stream(lowering, b, reduced, roots, parts, inner))

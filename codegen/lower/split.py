@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 from jitgrad.ir import scalar
 from jitgrad.ir.scalar import Expr
@@ -18,15 +17,13 @@ from .kernel_builder import KernelBuilder, Launch, Scratch
 from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, nest, stretch
 from .nest import Axis
 
-CHUNK: Final = 4096
-
 
 def lower_split(lowering: GroupLowering) -> list[Launch]:
     """Two launches: chunks, and their results."""
     group, b = lowering.group, lowering.builder()
     loops = lowering.loops(range(len(group.domain)), lowering.all_expressions())
     b.use_axes(loops)
-    chunks, headers = _chunks(b, loops)
+    chunks, headers = _chunks(b, loops, lowering.tuning.chunk)
     folds = [new_fold(lowering, r) for r in lowering.reductions]
     partials = [[Scratch(a.dtype, chunks) for a in f.state] for f in folds]
     body: list[Stmt] = [s for f in folds for s in f.inits()]
@@ -38,19 +35,19 @@ def lower_split(lowering: GroupLowering) -> list[Launch]:
     return [first, _second(lowering, partials, chunks)]
 
 
-def _chunks(b: KernelBuilder, loops: Sequence[Axis]) -> tuple[int, list[Header]]:
-    """How many chunks there are, and the loops through chunk number `TASK`.
+def _chunks(b: KernelBuilder, loops: Sequence[Axis], length: int) -> tuple[int, list[Header]]:
+    """How many chunks of about `length` elements there are, and the loops through chunk number `TASK`.
 
     A chunk is a stretch of the innermost axis, or several whole rows of it where they are short.
     """
     if not loops:
         return 1, []
     inner, outer = loops[-1], loops[:-1]
-    blocks = ceil_div(inner.extent, CHUNK)
+    blocks = ceil_div(inner.extent, length)
     if not outer:
-        return blocks, [stretch(b, inner, "j", TASK, scalar.const(CHUNK), VECTOR)]
+        return blocks, [stretch(b, inner, "j", TASK, scalar.const(length), VECTOR)]
     rows = math.prod(a.extent for a in outer)
-    rows_each = max(1, CHUNK // max(1, inner.extent))
+    rows_each = max(1, length // max(1, inner.extent))
     per_row, height = b.slot("blocks", blocks), b.slot("rows each", rows_each)
     band = TASK / per_row
     row = loop_var("row")
@@ -59,7 +56,7 @@ def _chunks(b: KernelBuilder, loops: Sequence[Axis]) -> tuple[int, list[Header]]
     stop = scalar.minimum(start + height, b.slot("rows", rows))
     headers = [
         Header(row, start, stop, SERIAL),
-        stretch(b, inner, "j", TASK - band * per_row, scalar.const(CHUNK), VECTOR),
+        stretch(b, inner, "j", TASK - band * per_row, scalar.const(length), VECTOR),
     ]
     return ceil_div(rows, rows_each) * blocks, headers
 

@@ -1,0 +1,49 @@
+"""Sizes and choices of lowering that suit one kind of machine or another; the templates are the same for all.
+
+They depend on the kind of machine alone, never on how many cores or threads there are, so that results don't either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How kernels are cut.
+
+    `flat`: loops over what is kept run as one, so that every element, or every row, is an iteration of the parallel
+    loop; else the outermost one or two are parallel. Finding an element's place then costs divisions.
+
+    `row_block`: elements of a row that are folded before their result joins the row's. `short_row`: rows up to that
+    length are gone through from end to end, several side by side. `chunk`: elements that one task folds where nothing
+    is kept.
+
+    `columns`: the width of a block of columns; `min_rows` and `max_rows`: the rows in a chunk of them. `registers`:
+    the accumulators of a column are held by the lane that goes down it, else they lie in memory and rows are gone
+    through one by one.
+
+    `tile_read`, `tile_written`: how transpositions are cut, along what is contiguous in what is read and in what is
+    written.
+    """
+
+    flat: bool = False
+    row_block: int = 4096
+    short_row: int = 12
+    chunk: int = 4096
+    columns: int = 1024
+    min_rows: int = 64
+    max_rows: int = 4096
+    registers: bool = False
+    tile_read: int = 64
+    tile_written: int = 16
+
+
+CPU_TUNING: Final = Tuning()
+"""Rows and blocks that fit a core's cache; portions of the outermost loop go to threads."""
+
+GPU_TUNING: Final = Tuning(
+    flat=True, row_block=1 << 16, short_row=16, chunk=8192, columns=256, registers=True, tile_read=32, tile_written=32
+)
+"""Iterations that keep tens of thousands of threads busy; neighbours in a block read neighbours in memory."""
