@@ -45,11 +45,16 @@ class TextLocation:
         return self.text
 
 
+def is_library_file(path: str) -> bool:
+    """Whether a source file is one of jitgrad's own."""
+    return path.startswith(_ROOTS)
+
+
 def user_location(depth: int = 1) -> Location | None:
     """The innermost frame outside jitgrad, or None if the call did not come from a user's file."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
-        if not frame.f_code.co_filename.startswith(_ROOTS):
+        if not is_library_file(frame.f_code.co_filename):
             return Location(frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None

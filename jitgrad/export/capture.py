@@ -7,7 +7,8 @@ happens; what it does to Python objects does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import CompileError
 from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.instantiate import concrete
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.history import Detach, WithHistory
 from jitgrad.ir.passes.dce import EliminateDeadCode
@@ -26,7 +28,7 @@ from ..errors import located
 from ..mode import local
 from ..optim.optimizer import Optimizer
 from ..tensor import Tensor, wrap
-from .sizes import SizeRecorder
+from .sizes import SizeRecorder, TracedInt, accessors
 from .trees import Leaf, Tree, describe
 
 
@@ -46,7 +48,10 @@ class Role:
 
 @dataclass
 class Captured:
-    """A finished trace. `updates` are pairs of an input and the output that is its new value."""
+    """A finished trace.
+
+    `updates` are pairs of an input and the output that is its new value; `slots` are the inputs among the tracer's.
+    """
 
     sizes: Mapping[str, int]
     graph: Graph
@@ -54,21 +59,80 @@ class Captured:
     updates: list[tuple[int, int]]
     result: Tree
     tracer: ExportTracer
-    hints: dict[Node, list[Any]] = field(default_factory=dict)
+    slots: list[int]
 
 
 class ExportTracer(Tracer):
-    """A tracer of plain sizes that notes what became of the tracked ones (`sizes.TracedInt`)."""
+    """A tracer whose graph has plain sizes, and that keeps beside it what is known of them as expressions."""
 
-    def __init__(self, leaves: Sequence[Any], recorder: SizeRecorder) -> None:
+    def __init__(self, leaves: Sequence[Any], shapes: Sequence[tuple[Any, ...]], recorder: SizeRecorder) -> None:
         super().__init__(leaves, fullgraph=True)
         self.recorder = recorder
         self.first_values: dict[int, Value] = {}  # of tensors made in the trace, by id
-        self.optimizers: dict[int, Optimizer] = {}
+        self.on_optimizer: Callable[[Optimizer], None] = _ignore
+        self.symbolic: dict[Value, tuple[Any, ...]] = {}
+        self.carried: dict[Node, Op] = {}  # ops with tracked numbers among their fields, by node
+        self._shapes = {id(t): tuple(map(recorder.symbolic, s)) for t, s in zip(leaves, shapes, strict=True)}
+        self._inferred: set[Node] = set()
 
     def emit(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """Append a node; its fields are plain numbers."""
-        return super().emit(self.recorder.plain(op), operands)
+        """Append a node. Its fields are plain numbers; which of them were tracked is kept."""
+        plain = concrete(op)
+        results = super().emit(plain, operands)
+        if op is not plain and results and results[0].node is not None:
+            self.carried[results[0].node] = op
+        return results
+
+    def _slot(self, source: Any, type: TensorType) -> Value:
+        value = super()._slot(source, type)
+        if isinstance(source, ArgumentSource):
+            self.symbolic[value] = self._shapes[id(self.leaves[source.index])]
+        return value
+
+    def tracked_shape(self, t: Tensor) -> tuple[Any, ...] | None:
+        """The shape of a tensor of this trace in tracked numbers; None if it has none."""
+        data = t._data
+        if data.__class__ is not Value:
+            return self._shapes.get(id(t))
+        return self.shape_of(data)
+
+    def shape_of(self, value: Value) -> tuple[Any, ...] | None:
+        """The same for a value; found by running the rules of the ops behind it on tracked numbers."""
+        pending = [value]
+        while pending:
+            node = pending[-1].node
+            if pending[-1] in self.symbolic or node is None or node in self._inferred:
+                pending.pop()
+                continue
+            ahead = [v for v in node.operands if v.node is not None and v.node not in self._inferred]
+            if ahead:
+                pending.extend(ahead)
+            else:
+                self._infer(node)
+        return self.symbolic.get(value)
+
+    def _infer(self, node: Node) -> None:
+        self._inferred.add(node)
+        op = self.carried.get(node, node.op)
+        if op is node.op and self.symbolic.keys().isdisjoint(node.operands):
+            return
+        types = [v.type.with_shape(self.symbolic.get(v, v.type.shape)) for v in node.operands]
+        try:
+            inferred = op.infer(*types)
+        except Exception:
+            return  # rules may ask for plain numbers
+        for v, type in zip(node.results, inferred, strict=True):
+            if type.shape == v.type.shape and any(isinstance(n, TracedInt) for n in type.shape):
+                self.symbolic[v] = type.shape
+
+    def inherit(self, made: Node, node: Node) -> None:
+        """`made` stands in the place of `node`."""
+        if node in self.carried:
+            self.carried[made] = self.carried[node]
+        for new, old in zip(made.results, node.results, strict=True):
+            shape = self.shape_of(old)
+            if shape is not None:
+                self.symbolic[new] = shape
 
     def note(self, tensors: Sequence[Tensor]) -> None:
         """These tensors hold values of this trace."""
@@ -80,7 +144,7 @@ class ExportTracer(Tracer):
         """Depend on a module or optimizer."""
         super().touch(thing)
         if isinstance(thing, Optimizer):
-            self.optimizers[id(thing)] = thing
+            self.on_optimizer(thing)
 
     def materialise(self, reason: str) -> None:
         """A program can't wait for a number."""
@@ -88,15 +152,21 @@ class ExportTracer(Tracer):
         raise located(CompileError(f"export: {reason}; a program can't leave its graph for that"))
 
 
+def _ignore(optimizer: Optimizer) -> None:
+    """Does nothing."""
+
+
 def capture(
     call: Callable[[dict[int, Tensor]], Any], examples: Sequence[Tensor], types: Sequence[TensorType],
-    sizes: Mapping[str, int], recorder: SizeRecorder,
+    recorder: SizeRecorder, on_optimizer: Callable[[Optimizer], None],
 ) -> Captured:  # fmt: skip
-    """Trace `call`, which takes stand-ins of `types` for the tensors `examples`."""
-    stand_ins = [_stand_in(t, type) for t, type in zip(examples, types, strict=True)]
-    tracer = ExportTracer(stand_ins, recorder)
+    """Trace `call`, which takes stand-ins of `types`, symbolic at the sizes of `recorder`, for `examples`."""
+    sizes = recorder.sizes
+    stand_ins = [_stand_in(t, concrete(type)) for t, type in zip(examples, types, strict=True)]
+    tracer = ExportTracer(stand_ins, [type.shape for type in types], recorder)
+    tracer.on_optimizer = on_optimizer
     mode = local.mode
-    with recorder.tracking(tracer):
+    with accessors.installed() if sizes else nullcontext():
         mode.tracer = tracer
         try:
             result = call(dict(enumerate(stand_ins)))
@@ -131,9 +201,9 @@ def _finish(tracer: ExportTracer, result: Any, sizes: Mapping[str, int]) -> Capt
     for slot, value in _random_offsets(tracer):
         updates.append((slot, len(values)))
         values.append(value)
-    graph = _clean(Graph(tracer.builder.inputs, tracer.builder.nodes, values))
+    graph = _clean(Graph(tracer.builder.inputs, tracer.builder.nodes, values), tracer)
     roles = [_role(tracer, i) for i in range(len(tracer.sources))]
-    return _without_unused(Captured(sizes, graph, roles, updates, tree, tracer))
+    return _without_unused(Captured(sizes, graph, roles, updates, tree, tracer, list(range(len(roles)))))
 
 
 def _gradients(tracer: ExportTracer) -> list[tuple[int, Value]]:
@@ -173,7 +243,7 @@ def _role(tracer: ExportTracer, slot: int) -> Role:
     return Role("number", (source.name, slot), read=source.read, name=source.name)
 
 
-def _clean(graph: Graph) -> Graph:
+def _clean(graph: Graph, tracer: ExportTracer) -> Graph:
     """Without dead nodes, and without those that only gradients, which have been taken, look at."""
     known: dict[Value, Value] = {}
     nodes = []
@@ -186,6 +256,7 @@ def _clean(graph: Graph) -> Graph:
             nodes.append(node)
             continue
         made = Node(node.op, operands, [r.type for r in node.results], node.location, node.scope)
+        tracer.inherit(made, node)
         known.update(zip(node.results, made.results, strict=True))
         nodes.append(made)
     return EliminateDeadCode().apply(Graph(graph.inputs, nodes, [known.get(v, v) for v in graph.outputs]))
@@ -208,4 +279,5 @@ def _without_unused(c: Captured) -> Captured:
     c.graph = EliminateDeadCode().apply(Graph([graph.inputs[i] for i in keep], graph.nodes, outputs))
     c.updates = [(new[slot], place[out]) for slot, out in c.updates if slot in new]
     c.roles = [c.roles[i] for i in keep]
+    c.slots = keep
     return c

@@ -1,10 +1,9 @@
-"""`jitgrad.export`: from a function and example arguments to a `Program`."""
+"""From a function and example arguments to a `Program`: traces, and what they use put in order."""
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,172 +12,144 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 from jitgrad.ir.graph import Graph, Node, Value
 
 from ..errors import located
-from ..tensor import Tensor, to_array
-from .capture import Captured, Role, capture
-from .dims import Dim
+from ..tensor import to_array
+from .capture import Role
+from .dims import Constraint
+from .example import Example, name_of
+from .exploring import Explorer
+from .locations import portable
 from .naming import named_tensors
 from .program import Program
-from .sizes import SizeRecorder
 from .spec import Argument, Number, Spec, StateEntry
-from .trees import Leaf, Tree, build, describe
+from .steady import Steady
+from .trees import Container, Leaf, Tree
 
 
-def export(
-    f: Callable[..., Any],
-    args: Any = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    dynamic: Mapping[str, Any] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    name: str | None = None,
-) -> Program:
-    """Turn a function, a module or a whole training step into a program that runs without its code.
-
-    Args:
-        f: what to call.
-        args: example arguments, a tuple; their types are those that the program takes.
-        kwargs: example keyword arguments.
-        dynamic: which axes vary: `{"x": {0: "batch"}}` by argument name, or with a `Dim` for bounds.
-        metadata: anything that JSON can hold, kept in the program.
-        name: the program's name; by default that of the function or class.
-
-    Example:
-        >>> import jitgrad as jg
-        >>> program = jg.export(lambda x, y: x @ y, (jg.ones(2, 3), jg.ones(3, 4)))
-        >>> program(jg.ones(2, 3), jg.ones(3, 4)).shape
-        jitgrad.Size([2, 4])
-    """
-    return _Export(f, args, dict(kwargs or {}), dynamic or {}, metadata or {}, name).program()
-
-
-class _Export:
-    def __init__(
-        self, f: Any, args: Any, kwargs: dict[str, Any], dynamic: Mapping[str, Any], metadata: Any, name: str | None
-    ) -> None:
-        if not callable(f):
-            raise located(ArgumentTypeError(f"export: expected a function or a module, not {type(f).__name__}"))
-        self.f = f
-        self.args = (args,) if isinstance(args, Tensor) else tuple(args)
-        self.kwargs = kwargs
-        self.name = name or _name_of(f)
-        self.metadata = _as_json(metadata)
-        self.examples: list[Tensor] = []
-        self.arguments = self._describe()
-
-    def _describe(self) -> list[Argument]:
-        names = _parameter_names(self.f, len(self.args))
-        found = [Argument(n, describe(x, self._leaf, f"argument {n!r}")) for n, x in zip(names, self.args, strict=True)]
-        return found + [
-            Argument(n, describe(x, self._leaf, f"argument {n!r}"), keyword=True) for n, x in self.kwargs.items()
-        ]
-
-    def _leaf(self, t: Tensor) -> Leaf:
-        self.examples.append(t)
-        return Leaf(len(self.examples) - 1)
-
-    def call(self, tensors: dict[int, Tensor]) -> Any:
-        """Call the function with these tensors."""
-        built = [build(a.tree, tensors, {}) for a in self.arguments]
-        args, kwargs = built[: len(self.args)], dict(zip(self.kwargs, built[len(self.args) :], strict=True))
-        return self.f(*args, **kwargs)
-
-    def program(self) -> Program:
-        """Trace and put together."""
-        types = [t.type_ for t in self.examples]
-        captured = capture(self.call, self.examples, types, {}, SizeRecorder())
-        return _assemble(self, captured, {})
-
-
-def _assemble(e: _Export, c: Captured, dims: dict[str, Dim]) -> Program:
-    known = named_tensors(e.f)
-    inputs = {i: k for k, i in enumerate([i for i, r in enumerate(c.roles) if r.kind == "argument"])}
-    outputs = dict(c.updates)
-    numbers, state, arrays, labels = [], [], {}, {}
-    taken: set[str] = set()
-    for i, role in enumerate(c.roles):
-        if role.kind == "number":
-            numbers.append(Number(role.name, i, role.read()))
-            labels[i] = role.name
-        elif role.kind != "argument":
-            name, kind, array = _entry(role, known)
-            name = _free(name, taken)
-            state.append(StateEntry(name, kind, i, outputs.get(i)))
-            arrays[name] = array
-            labels[i] = name
-    del inputs
-    arguments, graph = _complete(e, c, labels)
-    spec = Spec(e.name, dims, (), tuple(arguments), tuple(numbers), tuple(state), c.result, graph, e.metadata)
-    return Program(spec, arrays)
-
-
-def _complete(e: _Export, c: Captured, labels: dict[int, str]) -> tuple[list[Argument], Graph]:
-    """Arguments in terms of graph inputs; arguments that the graph does not use become inputs too."""
-    place = {role.key: i for i, role in enumerate(c.roles) if role.kind == "argument"}
-    inputs = list(c.graph.inputs)
-    for k, t in enumerate(e.examples):
-        if k not in place:
-            place[k] = len(inputs)
-            inputs.append(Value(t.type_))
-    arguments = [Argument(a.name, _renumber(a.tree, place, a.name, labels), a.keyword) for a in e.arguments]
-    env: dict[Value, Value] = {}
-    for i, v in enumerate(inputs):
-        env[v] = Value(v.type, name=labels.get(i, ""))
-    nodes = []
-    for node in c.graph.nodes:
-        made = Node(node.op, [env[v] for v in node.operands], [r.type for r in node.results], node.location, node.scope)
-        env.update(zip(node.results, made.results, strict=True))
-        nodes.append(made)
-    return arguments, Graph([env[v] for v in inputs], nodes, [env[v] for v in c.graph.outputs])
-
-
-def _renumber(tree: Tree, place: Mapping[int, int], where: str, labels: dict[int, str]) -> Tree:
-    if isinstance(tree, Leaf):
-        labels[place[tree.index]] = where
-        return Leaf(place[tree.index])
-    items = getattr(tree, "items", None)
-    if items is None:
-        return tree
-    keys = tree.keys or range(len(items))  # type: ignore[union-attr]
-    new = tuple(_renumber(x, place, f"{where}.{k}", labels) for k, x in zip(keys, items, strict=True))
-    return type(tree)(tree.kind, new, tree.keys, tree.title)  # type: ignore[union-attr, call-arg]
-
-
-def _entry(role: Role, known: Any) -> tuple[str, str, np.ndarray[Any, Any]]:
-    """Name, kind and a copy of the numbers of a state entry."""
-    if role.kind == "random":
-        return f"random.{role.name}", "random", np.asarray(role.read(), np.int64)  # type: ignore[misc]
-    t = role.tensor
-    assert t is not None
-    name, kind, _ = known.get(id(t), ("captured", "tensor", t))
-    if role.kind == "gradient":
-        return f"{name}.grad", "gradient", np.array(to_array(t._grad))
-    return name, kind, np.array(to_array(t))
-
-
-def _free(name: str, taken: set[str]) -> str:
-    made, count = name, 1
-    while made in taken:
-        count += 1
-        made = f"{name}_{count}"
-    taken.add(made)
-    return made
-
-
-def _name_of(f: Any) -> str:
-    found = getattr(f, "__name__", None)
-    name = found if isinstance(found, str) else type(f).__name__
-    return "program" if name == "<lambda>" else name
-
-
-def _parameter_names(f: Any, count: int) -> Sequence[str]:
-    target = f.forward if hasattr(f, "forward") else f
+def make_program(
+    f: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], dynamic: Mapping[str, Any], metadata: Any,
+    name: str | None,
+) -> Program:  # fmt: skip
+    """The program of `f`; see `jitgrad.export`."""
+    if not callable(f):
+        raise located(ArgumentTypeError(f"export: expected a function or a module, not {type(f).__name__}"))
+    kept = _as_json(metadata)
+    example = Example(f, args, kwargs, dynamic)
+    steady = Steady(example)
     try:
-        parameters = list(inspect.signature(target).parameters.values())
-    except (TypeError, ValueError):
-        return [f"arg{i}" for i in range(count)]
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
-    return [names[i] if i < len(names) else f"{rest}{i - len(names)}" for i in range(count)]
+        first, constraints = steady.first()
+        explorer = Explorer(steady.trace, example.dims, example.fixed)
+        explorer.explore(first, constraints)
+        return _Assembly(example, explorer, first.roles, first.updates).program(name or name_of(f), kept)
+    finally:
+        steady.restore()
+
+
+class _Assembly:
+    """Names inputs, numbers and state, and puts the program together."""
+
+    def __init__(self, example: Example, explorer: Explorer, roles: list[Role], updates: list[tuple[int, int]]) -> None:
+        self.example = example
+        self.explorer = explorer
+        self.roles = roles
+        self.outputs = dict(updates)
+        self.known = named_tensors(example.f)
+        self.labels: dict[int, str] = {}
+        self.numbers: list[Number] = []
+        self.state: list[StateEntry] = []
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+
+    def program(self, name: str, metadata: dict[str, Any]) -> Program:
+        """All of it."""
+        explorer, example = self.explorer, self.example
+        names = _number_names([r.name for r in self.roles if r.kind == "number"], {a.name for a in example.arguments})
+        for i, role in enumerate(self.roles):
+            if role.kind == "number":
+                self._add_number(i, names.pop(0), role)
+            elif role.kind != "argument":
+                self._add_state(i, role)
+        place = {role.key: i for i, role in enumerate(self.roles) if role.kind == "argument"}
+        inputs = list(explorer.graph.inputs)
+        types = example.types(example.sizes)
+        for k, type in enumerate(types):  # those that the graph does not use
+            if k not in place:
+                place[k] = len(inputs)
+                inputs.append(Value(type))
+        arguments = tuple(
+            [Argument(a.name, self._renumber(a.tree, place, a.name), a.keyword) for a in example.arguments]
+        )
+        graph = self._graph(inputs)
+        constraints = tuple([_portable(c) for c in explorer.constraints.values()])
+        spec = Spec(
+            name, explorer.dims, constraints, arguments, tuple(self.numbers), tuple(self.state), explorer.result, graph,
+            metadata,
+        )  # fmt: skip
+        return Program(spec, self.arrays)
+
+    def _add_number(self, i: int, name: str, role: Role) -> None:
+        assert role.read is not None
+        self.numbers.append(Number(name, i, role.read()))
+        self.labels[i] = name
+
+    def _add_state(self, i: int, role: Role) -> None:
+        name, kind, array = self._entry(role)
+        made, count = name, 1
+        while made in self.arrays:
+            count += 1
+            made = f"{name}_{count}"
+        self.state.append(StateEntry(made, kind, i, self.outputs.get(i)))
+        self.arrays[made] = array
+        self.labels[i] = made
+
+    def _entry(self, role: Role) -> tuple[str, str, np.ndarray[Any, Any]]:
+        """Name, kind and a copy of the numbers of a state entry."""
+        if role.kind == "random":
+            assert role.read is not None
+            return f"random.{role.name}", "random", np.asarray(role.read(), np.int64)
+        t = role.tensor
+        assert t is not None
+        name, kind, _ = self.known.get(id(t), ("captured", "tensor", t))
+        if role.kind == "gradient":
+            return f"{name}.grad", "gradient", np.array(to_array(t._grad))  # type: ignore[arg-type]
+        return name, kind, np.array(to_array(t))
+
+    def _renumber(self, tree: Tree, place: Mapping[int, int], where: str) -> Tree:
+        """The tree of an argument in terms of graph inputs."""
+        if isinstance(tree, Leaf):
+            self.labels[place[tree.index]] = where
+            return Leaf(place[tree.index])
+        if not isinstance(tree, Container):
+            return tree
+        keys = tree.keys or range(len(tree.items))
+        items = [self._renumber(x, place, f"{where}.{k}") for k, x in zip(keys, tree.items, strict=True)]
+        return Container(tree.kind, tuple(items), tree.keys, tree.title)
+
+    def _graph(self, inputs: list[Value]) -> Graph:
+        """The graph with all inputs, named, and with lines that do not depend on where the source lies."""
+        graph = self.explorer.graph
+        env = {v: Value(v.type, name=self.labels.get(i, "")) for i, v in enumerate(inputs)}
+        new_inputs = list(env.values())
+        nodes = []
+        for node in graph.nodes:
+            types = [r.type for r in node.results]
+            made = Node(node.op, [env[v] for v in node.operands], types, portable(node.location), node.scope)
+            env.update(zip(node.results, made.results, strict=True))
+            nodes.append(made)
+        return Graph(new_inputs, nodes, [env[v] for v in graph.outputs])
+
+
+def _portable(c: Constraint) -> Constraint:
+    return Constraint(c.left, c.relation, c.right, None if c.location is None else str(portable(c.location)))
+
+
+def _number_names(names: list[str], taken: set[str]) -> list[str]:
+    """Names for numbers; those that occur more than once are counted."""
+    counts: dict[str, int] = {}
+    made = []
+    for name in names:
+        counts[name] = counts.get(name, -1) + 1
+        wanted = name if names.count(name) == 1 else f"{name}_{counts[name]}"
+        made.append(f"{wanted}_" if wanted in taken else wanted)
+    return made
 
 
 def _as_json(metadata: Any) -> dict[str, Any]:

@@ -189,17 +189,7 @@ class Program:
         return "\n".join(lines)
 
 
-def load_program(path: Any) -> Program:
-    """The program that `Program.save` wrote to a file or a folder.
-
-    Nothing in the file is run; a broken one gives an error that names the place. Weights are mapped into memory and
-    read when they are used; what a program writes into them stays in this process.
-
-    >>> import jitgrad as jg, tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "double.jg")
-    >>> jg.export(lambda x: x * 2, (jg.ones(3),)).save(path)
-    >>> jg.load_program(path)(jg.ones(3))
-    tensor([2., 2., 2.])
-    """
+def open_program(path: Any) -> Program:
+    """See `jitgrad.load_program`."""
     opened = Opened(Path(os.fspath(path)))
     return Program(opened.spec, opened.arrays, opened)

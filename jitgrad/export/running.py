@@ -18,6 +18,7 @@ from ..aliasing import storage_of
 from ..backend import compile_graph
 from ..dispatch import record
 from ..dump import observer_for
+from ..memo import Memo
 from ..mode import local
 from ..tensor import Tensor, wrap
 from .binding import Bound, check_sizes
@@ -34,8 +35,8 @@ class Runner:
     def __init__(self, spec: Spec, state: State) -> None:
         self.spec = spec
         self.state = state
-        self._graphs: dict[tuple[int, ...], Graph] = {}
-        self._executables: dict[tuple[int, ...], Any] = {}
+        self._graphs: Memo[Graph] = Memo(_MAX_KEPT)
+        self._executables: Memo[Any] = Memo(_MAX_KEPT)
         self._updates = [(s, s.output) for s in spec.state if s.output is not None]
         self._results = list(dict.fromkeys(leaf.index for leaf in leaves(spec.result)))
 
@@ -50,7 +51,7 @@ class Runner:
         if found is None:
             found = instantiate(self.spec.graph, sizes)
             verify(found)
-            _keep(self._graphs, key, found)
+            self._graphs.add(key, found)
         return found
 
     def compile(self, sizes: Mapping[str, int], dump: str | None = None) -> Any:
@@ -64,7 +65,7 @@ class Runner:
             if observer is not None:
                 observer("exported", graph)
             found = compile_graph(graph, name=self.spec.name, aliases=aliases, observer=observer)
-            _keep(self._executables, key, found)
+            self._executables.add(key, found)
         return found
 
     def __call__(self, bound: Bound) -> Any:
@@ -95,9 +96,3 @@ class Runner:
         for s, output in self._updates:
             np.copyto(arrays[s.input], outs[output])
         return outs
-
-
-def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
-    while len(table) >= _MAX_KEPT:
-        table.pop(next(iter(list(table))), None)
-    table[key] = value

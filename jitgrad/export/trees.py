@@ -196,3 +196,14 @@ def show(tree: Tree, leaf: Callable[[Leaf], str]) -> str:
         return "{" + ", ".join(f"{k!r}: {x}" for k, x in zip(tree.keys, items, strict=True)) + "}"
     comma = "," if tree.kind == "tuple" and len(items) == 1 else ""
     return f"({', '.join(items)}{comma})" if tree.kind == "tuple" else f"[{', '.join(items)}]"
+
+
+def same_tree(symbolic: Tree, plain: Tree, sizes: Mapping[str, int]) -> bool:
+    """Whether `symbolic` at these sizes is `plain`."""
+    if isinstance(symbolic, Size):
+        wanted = symbolic.expression.at(sizes)
+        return wanted == (plain.expression.at(sizes) if isinstance(plain, Size) else getattr(plain, "value", None))
+    if not isinstance(symbolic, Container) or not isinstance(plain, Container):
+        return symbolic == plain
+    alike = (symbolic.kind, symbolic.keys, len(symbolic.items)) == (plain.kind, plain.keys, len(plain.items))
+    return alike and all(same_tree(a, b, sizes) for a, b in zip(symbolic.items, plain.items, strict=True))

@@ -9,6 +9,8 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.cli.doctor", "jitgrad.codegen"): "the doctor works where code generation does not load",
     ("jitgrad.backend", "jitgrad.codegen"): "loads Numba, which small eager scripts never need",
     ("jitgrad.codegen.cpu.blas", "scipy"): "only where SciPy's wheel has no OpenBLAS to open directly",
+    ("jitgrad.export", "jitgrad.export.exporting"): "only exporting needs the printer, the parser and the rest",
+    ("jitgrad.export", "jitgrad.export.program"): "only reading a program needs the parser and the rest",
     ("jitgrad.dump", "jitgrad.dump.writer"): "only dumps need the printer and the pictures",
     ("jitgrad.ir.picture", "networkx"): "only pictures need it",
     ("jitgrad.ir.lapack", "scipy"): "only linear algebra needs it",
