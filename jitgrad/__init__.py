@@ -33,9 +33,11 @@ from . import (
     fft,
     formatting,
     indexing,
+    linalg,
     nn,
     optim,
     random,
+    sampling,
     serialization,
     special,
     utils,
@@ -64,7 +66,13 @@ from .functions import (
     comparison as _comparison,
 )
 from .functions import (
+    complex as _complex,
+)
+from .functions import (
     composed as _composed,
+)
+from .functions import (
+    covariance as _covariance,
 )
 from .functions import (
     diagonals as _diagonals,
@@ -145,6 +153,8 @@ from .layouts import (
     preserve_format,
     strided,
 )
+from .linalg import distances as _distances
+from .linalg import older as _older
 from .random import Generator, default_generator
 from .tensor import Size, Tensor
 
@@ -164,7 +174,8 @@ __all__ = [
     "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "enable_grad", "export", "fft",
     "float16",
     "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
-    "is_inference_mode_enabled", "layout", "load_program", "long", "memory_format", "nn", "no_grad", "optim", "preserve_format",
+    "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "memory_format", "nn", "no_grad", "optim",
+    "preserve_format",
     "random", "set_grad_enabled", "short", "special", "strided", "uint8", "utils",
     *sorted(FUNCTIONS),
 ]  # fmt: skip

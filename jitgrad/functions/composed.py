@@ -9,13 +9,13 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.errors import DTypeError
 from jitgrad.ir.op import Pointwise
 from jitgrad.ir.ops.arithmetic import Abs, Add, Div, Maximum, Minimum, Mul, Neg, Sub
-from jitgrad.ir.ops.comparison import Eq, Gt, IsNan, Le, Lt
-from jitgrad.ir.ops.complex import Imag, MakeComplex, Real
+from jitgrad.ir.ops.comparison import Eq, Ge, Gt, IsNan, Le, Lt
+from jitgrad.ir.ops.complex import Imag, Real
 from jitgrad.ir.ops.logical import LogicalAnd, LogicalOr
 from jitgrad.ir.ops.math import Exp, Exp2, Log, Log1p, Sqrt
 from jitgrad.ir.ops.rounding import Trunc
 from jitgrad.ir.ops.select import Where
-from jitgrad.ir.ops.trigonometry import Atan2, Cos, Sin
+from jitgrad.ir.ops.trigonometry import Sin
 
 from ..dispatch import apply
 from ..errors import located
@@ -142,6 +142,8 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 def _log_add(name: str, exp: Pointwise, log_base: float, input: Tensor, other: Tensor) -> Tensor:
     x, y = _floats(name, input, other)
+    if x.dtype.is_complex and log_base == math.e:
+        return _complex_log_add(x, y)
     largest = apply(Maximum(), x, y)
     # Equal infinities have no difference; all the rest is the larger plus log(1 + exp(-distance)).
     distance = apply(Neg(), apply(Abs(), apply(Sub(), x, y)))
@@ -151,6 +153,16 @@ def _log_add(name: str, exp: Pointwise, log_base: float, input: Tensor, other: T
     if log_base != math.e:
         extra = apply(Div(), extra, _number(extra, math.log(log_base)))
     return apply(Where(), plain, x, apply(Add(), largest, extra))
+
+
+def _complex_log_add(x: Tensor, y: Tensor) -> Tensor:
+    """The one with the larger real part plus log(1 + exp(-distance)); equal infinities as they are."""
+    ahead = apply(Ge(), apply(Real(), x), apply(Real(), y))
+    high, low = apply(Where(), ahead, x, y), apply(Where(), ahead, y, x)
+    size = apply(Real(), high)
+    plain = apply(LogicalAnd(), apply(Eq(), apply(Abs(), size), _number(size, math.inf)), apply(Eq(), high, low))
+    distance = apply(Where(), plain, _number(x, 0), apply(Sub(), low, high))
+    return apply(Where(), plain, high, apply(Add(), high, apply(Log1p(), apply(Exp(), distance))))
 
 
 @public(out=True)
@@ -345,56 +357,3 @@ def isreal(input: Tensor) -> Tensor:
         return alias_free(filled(x._data.shape, dtypes.bool_, True))
     part = apply(Imag(), x)
     return apply(Eq(), part, _number(part, 0))
-
-
-@public(method=False)
-def real(input: Tensor) -> Tensor:
-    """The real part; a real tensor itself.
-
-    >>> import jitgrad as jg
-    >>> jg.real(jg.tensor([1 + 2j]))
-    tensor([1.])
-    """
-    x = check_tensor(input, "real")
-    return apply(Real(), x) if x.dtype.is_complex else x
-
-
-@public(method=False)
-def imag(input: Tensor) -> Tensor:
-    """The imaginary part of a complex tensor.
-
-    >>> import jitgrad as jg
-    >>> jg.imag(jg.tensor([1 + 2j]))
-    tensor([2.])
-    """
-    x = check_tensor(input, "imag")
-    if not x.dtype.is_complex:
-        raise located(DTypeError("imag is not implemented for tensors with non-complex dtypes."))
-    return apply(Imag(), x)
-
-
-Tensor.real = property(real)  # type: ignore[attr-defined]
-Tensor.imag = property(imag)  # type: ignore[attr-defined]
-
-
-@public(method=False, out=True)
-def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Complex numbers from their distances from zero and their angles.
-
-    >>> import jitgrad as jg
-    >>> jg.polar(jg.tensor([2.0]), jg.tensor([0.0]))
-    tensor([2.+0.j])
-    """
-    size, turn = broadcast("polar", abs.dtype, abs, angle)
-    return apply(MakeComplex(), apply(Mul(), size, apply(Cos(), turn)), apply(Mul(), size, apply(Sin(), turn)))
-
-
-@public(out=True)
-def angle(input: Tensor) -> Tensor:
-    """The angle of complex numbers; of real ones π where they are negative, else 0, and NaN of NaN."""
-    x = check_tensor(input, "angle")
-    if x.dtype.is_complex:
-        return pointwise(Atan2(), apply(Imag(), x), apply(Real(), x))
-    (x,) = _floats("angle", x)
-    turned = apply(Where(), apply(Lt(), x, _number(x, 0)), _number(x, math.pi), _number(x, 0))
-    return apply(Where(), apply(IsNan(), x), x, turned)

@@ -218,8 +218,9 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     axes = reduced_axes(dim, x.ndim)
     if x.numel() == 0:
         return apply(Log(), reduction(Sum, axes, keepdim)(apply(Exp(), x)))
-    peak = reduction(Amax, axes, True)(alias(x))
+    size = alias(x)
+    peak = reduction(Amax, axes, True)(apply(Real(), size) if x.dtype.is_complex else size)
     shape = peak._data.shape
-    peak = apply(Where(), apply(IsInf(), peak), filled(shape, x.dtype, 0), peak)
+    peak = convert(apply(Where(), apply(IsInf(), peak), filled(shape, peak.dtype, 0), peak), x.dtype)
     total = reduction(Sum, axes, keepdim)(apply(Exp(), apply(Sub(), x, expand(peak, x._data.shape))))
     return apply(Add(), apply(Log(), total), apply(Reshape(total._data.shape), peak))
