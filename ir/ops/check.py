@@ -12,7 +12,16 @@ from ..errors import ArgumentError, DimError, DivisionByZeroError, LinAlgError, 
 from ..op import Array, Op, op
 from ..types import TensorType
 
-__all__ = ["CheckBetween", "CheckDivisor", "CheckFinite", "CheckInfo", "CheckNotNegative", "CheckRange"]
+__all__ = [
+    "CheckBetween",
+    "CheckDivisor",
+    "CheckFinite",
+    "CheckInfo",
+    "CheckNotNegative",
+    "CheckPositiveSum",
+    "CheckRange",
+    "CheckWeights",
+]
 
 
 class _Check(Op):
@@ -90,6 +99,19 @@ class CheckBetween(_Check):
 
 
 @op
+class CheckPositiveSum(_Check):
+    """Raises `RuntimeError` where the probabilities along the last axis, for the op `of`, sum to zero."""
+
+    of: str
+    name = "check_positive_sum"
+
+    def refuse(self, x: Array) -> None:
+        """A sum above 0 in each row."""
+        if not np.all(x.sum(-1) > 0):
+            raise OperationError(f"{self.of}: invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+@op
 class CheckNotNegative(_Check):
     """Raises `ValueError` where an element of `what`, an operand of the op `of`, is negative."""
 
@@ -132,3 +154,17 @@ class CheckInfo(_Check):
             first = int(np.flatnonzero(x)[0])
             batch = f": (Batch element {first})" if x.ndim else ""
             raise LinAlgError(f"{self.of}{batch}: {self.rule.format(info=int(x.reshape(-1)[first]))}")
+
+
+@op
+class CheckWeights(_Check):
+    """Raises `RuntimeError` where a weight, of the operand `what` of the function `of`, is negative."""
+
+    of: str
+    what: str
+    name = "check_weights"
+
+    def refuse(self, x: Array) -> None:
+        """None below 0."""
+        if np.any(x < 0):
+            raise OperationError(f"{self.of}(): {self.what} cannot be negative")

@@ -17,7 +17,7 @@ from .creation import Full
 from .host import HostOp
 from .matrices import Matrix, check_matrices
 
-__all__ = ["Inverse", "Lstsq", "Pinv", "Solve", "SolveTriangular", "solution", "triangular_solution"]
+__all__ = ["CholeskySolve", "Inverse", "Lstsq", "Pinv", "Solve", "SolveTriangular", "solution", "triangular_solution"]
 
 
 def _check_equations(name: str, operands: Sequence[TensorType]) -> None:
@@ -81,6 +81,44 @@ class SolveTriangular(HostOp):
         g_a = -(g_rhs @ x.mH)
         g_a = g_a.triu(int(self.unit)) if self.upper else g_a.tril(-int(self.unit))
         return g_a.value, g_rhs.value if needs[1] else None
+
+
+@op
+class CholeskySolve(HostOp):
+    """`X` with `L @ L.mH @ X = B`, from the lower triangle of `L`.
+
+    The gradient for `L` is PyTorch's, that of the product `L @ L.mH`: it is not cut to the triangle.
+
+    >>> import jitgrad as jg
+    >>> jg.cholesky_solve(jg.tensor([[4.0]]), jg.tensor([[2.0]]))
+    tensor([[1.]])
+    """
+
+    name = "cholesky_solve"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """A square factor, and as many rows."""
+        _check_equations(self.name, operands)
+        return operands[1:]
+
+    def reference(self, *operands: Array) -> Array:
+        """BLAS's `trsm`, twice."""
+        factor, rhs = operands
+        inner = lapack.solve_triangular(factor, rhs, False, False)
+        return lapack.solve_triangular(lapack.adjoint(factor), inner, True, False)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """With S the solution for the cotangent times `Xᴴ`: the former for `B`, and `-(S + Sᴴ) L` for `L`."""
+        (g,) = cotangents
+        assert g is not None
+        g_rhs = Matrix(b, b(self, operands[0], g))
+        if not needs[0]:
+            return None, g_rhs.value
+        inner = g_rhs @ Matrix(b, results[0]).mH
+        g_factor = -((inner + inner.mH) @ Matrix(b, operands[0]))
+        return g_factor.value, g_rhs.value if needs[1] else None
 
 
 @op

@@ -3,7 +3,15 @@
 import numpy as np
 from ops.sampling import Sample
 
-from jitgrad.ir.ops.check import CheckBetween, CheckDivisor, CheckFinite, CheckInfo, CheckNotNegative, CheckRange
+from jitgrad.ir.ops.check import (
+    CheckBetween,
+    CheckDivisor,
+    CheckFinite,
+    CheckInfo,
+    CheckNotNegative,
+    CheckRange,
+    CheckWeights,
+)
 
 
 def _divisor():
@@ -36,6 +44,11 @@ def _info():
         yield Sample(CheckInfo("linalg.inv", "The matrix is singular."), (x,), lambda x: x)
 
 
+def _weights():
+    for x in (np.array([0, 3]), np.array([0.5, 0.0]), np.zeros((0,))):
+        yield Sample(CheckWeights("cov", "fweights"), (x,), lambda x: x)
+
+
 TABLE = {
     "check_between": _between,
     "check_divisor": _divisor,
@@ -43,4 +56,5 @@ TABLE = {
     "check_info": _info,
     "check_not_negative": _not_negative,
     "check_range": _range,
+    "check_weights": _weights,
 }

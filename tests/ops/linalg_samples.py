@@ -8,7 +8,7 @@ from jitgrad.ir.ops.determinant import Cofactors, Det, SlogDet
 from jitgrad.ir.ops.factorization import Cholesky, Geqrf, LdlFactor, LdlSolve, LuFactor, Permutation, Qr
 from jitgrad.ir.ops.matrices import Matrix
 from jitgrad.ir.ops.matrix_function import MatrixExp
-from jitgrad.ir.ops.solve import Inverse, Lstsq, Pinv, Solve, SolveTriangular
+from jitgrad.ir.ops.solve import CholeskySolve, Inverse, Lstsq, Pinv, Solve, SolveTriangular
 from jitgrad.ir.ops.spectral import Eig, Eigh, EighVals, EigVals, Svd, SvdVals
 
 SINGLE = (dtypes.float32, dtypes.float64, *COMPLEX)
@@ -196,6 +196,17 @@ def _solve_triangular():
                     yield Sample(SolveTriangular(upper, unit), arrays, oracle, smooth=shape[0] in (2, 3), ulps=ULPS)
 
 
+def _cholesky_solve():
+    for shape in (*SQUARE, (20, 2, 2)):
+        for dtype in SINGLE:
+            arrays = (regular(shape, dtype), uniform((*shape[:-1], 2), dtype, seed=1))
+            triangle = lambda b, f, rhs: [b(CholeskySolve(), Matrix(b, f).tril().value, rhs)]  # noqa: E731
+            yield Sample(
+                CholeskySolve(), arrays, lambda f, rhs: _torch("cholesky_solve")(rhs, f),
+                smooth=0 not in shape, ulps=ULPS, differentiated=triangle,
+            )  # fmt: skip
+
+
 def _solve():
     for shape in SQUARE:
         for dtype in SINGLE:
@@ -276,6 +287,7 @@ TABLE = {
     "svd": _svd,
     "svdvals": _svdvals,
     "solve_triangular": _solve_triangular,
+    "cholesky_solve": _cholesky_solve,
     "solve": _solve,
     "inverse": _inverse,
     "lstsq": _lstsq,
