@@ -7,6 +7,7 @@ filled tensors and ranges become ops of the graph, and data becomes constants.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,13 +15,14 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentTypeError, OperationError, ShapeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.arithmetic import Add, Mul, Sub
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.comparison import Eq, Lt
 from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.ops.math import Pow
 from jitgrad.ir.ops.select import Convert, Where
+from jitgrad.ir.ops.shape import Reshape
 
 from .device import as_device
 from .dispatch import apply, constant, shared
@@ -152,6 +154,12 @@ def _full(shape: Sequence[int], value: Number, dtype: DType, requires_grad: bool
     return out.requires_grad_() if requires_grad else out
 
 
+def check_out_dtype(dtype: DType | None, out: Tensor) -> None:
+    """Raise unless `out` has the dtype asked for."""
+    if dtype is not None and dtype is not out.dtype:
+        raise located(DTypeError(f"dtype {dtype.name} does not match dtype of out parameter ({out.dtype.name})"))
+
+
 def _filled_function(name: str, value: int, doc: str) -> Callable[..., Tensor]:
     def function(
         *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
@@ -160,6 +168,7 @@ def _filled_function(name: str, value: int, doc: str) -> Callable[..., Tensor]:
         as_device(device)
         shape = sizes(size, f"{name}: size")
         if out is not None:
+            check_out_dtype(dtype, out)
             return write_out(_full(shape, value, out.dtype, False), out, name, warn=False)
         return _full(shape, value, check_dtype(dtype, local.mode.default_dtype), requires_grad)
 
@@ -290,25 +299,83 @@ def arange(
     as_device(device)
     if end is None:
         start, end = None, start
-    bounds = [x.item() if isinstance(x, (Tensor, np.generic)) else x for x in (start or 0, end or 0, step)]
-    first, last, by = bounds
-    if by == 0:
-        raise located(OperationError("arange: step must be nonzero"))
-    if (last - first) * by < 0:
-        raise located(OperationError("arange: upper bound and lower bound inconsistent with step sign"))
+    first, last, by = bounds = [_number(x) for x in (start or 0, end or 0, step)]
     integral = all(isinstance(x, int) for x in bounds)
-    want = check_dtype(dtype, dtypes.int64 if integral else local.mode.default_dtype)
-    count = -((first - last) // by) if integral else math.ceil((last - first) / by)
-    if not want.is_differentiable:
-        first, by = int(first), int(by)
-    made = _finish(_ramp(count, first, by, want), requires_grad)
-    return made if out is None else write_out(made, out, "arange", warn=False)
+    fallback = dtypes.int64 if integral else local.mode.default_dtype
+    want = check_dtype(dtype, fallback if out is None else out.dtype)
+    _check_range("arange", first, last, by)
+    if by and not want.is_differentiable and int(by) == 0:
+        raise located(ArgumentError(f"arange: step must be nonzero, but {by} is 0 as {want.name}"))
+    made = _finish(_ramp(_count(first, last, by, want), *_cut((first, by), want), want), requires_grad)
+    return made if out is None else _write_line(made, out, "arange")
+
+
+def _number(x: Any) -> Any:
+    return x.item() if isinstance(x, (Tensor, np.generic)) else x
+
+
+def _check_range(name: str, first: Number, last: Number, by: Number) -> None:
+    if by == 0:
+        raise located(OperationError(f"{name}: step must be nonzero"))
+    if not (math.isfinite(first) and math.isfinite(last)):  # type: ignore[arg-type]
+        raise located(OperationError(f"{name}: unsupported range: {first} -> {last}"))
+    if (last - first) * by < 0:
+        raise located(OperationError(f"{name}: upper bound and lower bound inconsistent with step sign"))
+
+
+def _cut(values: Sequence[Any], dtype: DType) -> list[Any]:
+    """Numbers of the kind of `dtype`: PyTorch rounds the ends of ranges of integers towards zero first."""
+    return [v if dtype.is_differentiable else int(v) for v in values]
+
+
+def _count(first: Any, last: Any, by: Any, dtype: DType) -> int:
+    """How many numbers there are from `first` up to `last`, which is left out."""
+    if dtype is dtypes.int64:
+        first, last, by = (int(x) for x in (first, last, by))
+    if all(isinstance(x, int) for x in (first, last, by)):
+        return -((first - last) // by)
+    return math.ceil((last - first) / by)
+
+
+def _write_line(made: Tensor, out: Tensor, name: str) -> Tensor:
+    """Write a vector to `out`, whose shape is kept if it has as many elements."""
+    count = made.shape[0]
+    fits = out.type_.numel == count and out.dtype is made.dtype
+    return write_out(apply(Reshape(tuple(out.shape)), made) if fits else made, out, name, warn=name == "arange")
+
+
+@public("range", method=False)
+def range_(
+    start: Number = 0, end: Number | None = None, step: Number = 1, *, dtype: DType | None = None,
+    device: Any = None, requires_grad: bool = False, layout: Any = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The numbers from `start` to `end`, included, by `step`: PyTorch's deprecated form of `arange`."""
+    warnings.warn("jitgrad.range is deprecated: use jitgrad.arange, which leaves out the end", stacklevel=2)
+    as_device(device)
+    first, last, by = (_number(x) for x in ((0, start, step) if end is None else (start, end, step)))
+    _check_range("range", first, last, by)
+    want = check_dtype(dtype, local.mode.default_dtype)
+    made = _finish(_ramp(math.floor((last - first) / by) + 1, *_cut((first, by), want), want), requires_grad)
+    return made if out is None else _write_line(made, out, "range")
+
+
+def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[Any, Any]:
+    if steps < 0:
+        raise located(OperationError(f"{name}: number of steps must be non-negative"))
+    for what, x in (("start", start), ("end", end)):
+        if isinstance(x, Tensor) and x.ndim:
+            raise located(
+                OperationError(f"{name} only supports 0-dimensional start and end tensors, but got {what} with "
+                               f"{x.ndim} dimension(s).")
+            )  # fmt: skip
+    first, last = _cut([_number(x) for x in (start, end)], dtype)
+    return first, last
 
 
 @public(method=False)
 def linspace(
     start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype: DType | None = None,
-    device: Any = None, requires_grad: bool = False, out: Tensor | None = None,
+    device: Any = None, requires_grad: bool = False, layout: Any = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """`steps` numbers evenly spaced from `start` to `end`, both included.
 
@@ -317,31 +384,39 @@ def linspace(
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     as_device(device)
-    if steps < 0:
-        raise located(OperationError("linspace: number of steps must be non-negative"))
-    first, last = (float(x.item() if isinstance(x, Tensor) else x) for x in (start, end))
-    want = check_dtype(dtype, local.mode.default_dtype)
-    made = _finish(convert(_spaced(first, last, steps), want), requires_grad)
-    return made if out is None else write_out(made, out, "linspace", warn=False)
+    want = _spaced_dtype(start, end, dtype, out)
+    made = _finish(convert(_spaced(*_ends("linspace", start, end, steps, want), steps), want), requires_grad)
+    return made if out is None else _write_line(made, out, "linspace")
 
 
-def _spaced(first: float, last: float, steps: int) -> Tensor:
-    """In float64; each half counted from its own end, so that both ends are exact."""
+def _spaced_dtype(start: Any, end: Any, dtype: DType | None, out: Tensor | None) -> DType:
+    """The dtype asked for; without one the default, complex if an end is."""
+    if dtype is None and out is not None:
+        return out.dtype
+    is_complex = any(isinstance(_number(x), complex) for x in (start, end))
+    otherwise = dtypes.to_complex(local.mode.default_dtype) if is_complex else local.mode.default_dtype
+    return check_dtype(dtype, otherwise)
+
+
+def _spaced(first: Any, last: Any, steps: int) -> Tensor:
+    """In float64 or complex128; each half counted from its own end, so that both ends are exact."""
+    is_complex = any(isinstance(x, complex) for x in (first, last))
+    wide = dtypes.complex128 if is_complex else dtypes.float64
     if steps < 2:
-        return apply(Full((steps,), dtypes.float64, first))
-    wide, shape = dtypes.float64, (steps,)
+        return apply(Full((steps,), wide, first))
+    shape = (steps,)
     step = filled(shape, wide, (last - first) / (steps - 1))
-    index = apply(Iota(shape, 0, wide))
-    rest = apply(Sub(), filled(shape, wide, steps - 1), index)
-    up = apply(Add(), filled(shape, wide, first), apply(Mul(), step, index))
-    down = apply(Sub(), filled(shape, wide, last), apply(Mul(), step, rest))
-    return apply(Where(), apply(Lt(), index, filled(shape, wide, steps // 2)), up, down)
+    index = apply(Iota(shape, 0, dtypes.float64))
+    rest = apply(Sub(), filled(shape, dtypes.float64, steps - 1), index)
+    up = apply(Add(), filled(shape, wide, first), apply(Mul(), step, convert(index, wide)))
+    down = apply(Sub(), filled(shape, wide, last), apply(Mul(), step, convert(rest, wide)))
+    return apply(Where(), apply(Lt(), index, filled(shape, dtypes.float64, steps // 2)), up, down)
 
 
 @public(method=False)
 def logspace(
-    start: Number, end: Number, steps: int, base: float = 10.0, *, dtype: DType | None = None,
-    device: Any = None, requires_grad: bool = False,
+    start: Number | Tensor, end: Number | Tensor, steps: int, base: float = 10.0, *, dtype: DType | None = None,
+    device: Any = None, requires_grad: bool = False, layout: Any = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """`steps` numbers from `base**start` to `base**end`, evenly spaced in their logarithms.
 
@@ -350,8 +425,25 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     as_device(device)
-    powers = pointwise(Pow(), base, _spaced(float(start), float(end), steps))
-    return _finish(convert(powers, check_dtype(dtype, local.mode.default_dtype)), requires_grad)
+    want = _spaced_dtype(start, end, dtype, out)
+    powers = pointwise(Pow(), base, _spaced(*_ends("logspace", start, end, steps, want), steps))
+    made = _finish(convert(powers, want), requires_grad)
+    return made if out is None else _write_line(made, out, "logspace")
+
+
+@public(method=False)
+def scalar_tensor(
+    s: Number, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A 0-d tensor of a number, in the default dtype unless another is given.
+
+    >>> import jitgrad as jg
+    >>> jg.scalar_tensor(3)
+    tensor(3.)
+    """
+    as_device(device)
+    return _full((), s, check_dtype(dtype, local.mode.default_dtype), requires_grad)
 
 
 @public(method=False)
@@ -362,6 +454,8 @@ def eye(
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
+    layout: Any = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Ones on the diagonal and zeros elsewhere, `n` by `m` (`n` by `n` without `m`).
 
@@ -376,4 +470,6 @@ def eye(
         if size < 0:
             raise located(OperationError(f"{letter} must be greater or equal to 0, got {size}"))
     on_diagonal = apply(Eq(), apply(Iota(shape, 0)), apply(Iota(shape, 1)))
-    return _finish(convert(on_diagonal, check_dtype(dtype, local.mode.default_dtype)), requires_grad)
+    fallback = local.mode.default_dtype if out is None else out.dtype
+    made = _finish(convert(on_diagonal, check_dtype(dtype, fallback)), requires_grad)
+    return made if out is None else write_out(made, out, "eye", warn=False)

@@ -19,8 +19,8 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, Oper
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.random import RandomInt, RandomNormal, RandomOp, RandomUniform
 from jitgrad.ir.ops.sorting import Sort
+from jitgrad.ir.types import CPU
 
-from .backend import DeviceArray
 from .creation import check_dtype
 from .device import as_device, place
 from .dispatch import apply, apply_all
@@ -57,10 +57,10 @@ class Generator:
     True
     """
 
-    __slots__ = ("__weakref__", "offset", "seed_value")
+    __slots__ = ("__weakref__", "_device", "offset", "seed_value")
 
     def __init__(self, device: Any = None) -> None:
-        as_device(device)
+        self._device = CPU if device is None else as_device(device)
         self.seed_value = _DEFAULT_SEED
         self.offset = 0
 
@@ -97,20 +97,47 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """A generator that goes on as this one will."""
-        other = Generator()
+        other = Generator(self._device)
         other.seed_value, other.offset = self.seed_value, self.offset
         return other
 
     @property
     def device(self) -> Any:
-        """The CPU."""
-        return as_device(None)
+        """The device it was made for; it serves all."""
+        return self._device
 
     def __repr__(self) -> str:
         return f"<jitgrad.Generator seed={self.initial_seed()} offset={self.offset}>"
 
 
 default_generator = Generator()
+
+
+class _DeviceGenerators:
+    """The streams of CUDA devices, made when first asked for."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, Generator] = {}
+        self.seed = _DEFAULT_SEED
+
+
+_devices = _DeviceGenerators()
+
+
+def device_generator(index: int) -> Generator:
+    """The stream of a CUDA device."""
+    found = _devices.made.get(index)
+    if found is None:
+        found = _devices.made.setdefault(index, Generator())
+        found.seed_value = _devices.seed
+    return found
+
+
+def seed_devices(seed: int) -> None:
+    """Seed the streams of all CUDA devices, those to come too."""
+    for generator in list(_devices.made.values()):
+        generator.manual_seed(seed)
+    _devices.seed = _signed(seed)
 
 
 def random_state(generator: Generator | None, draws: int) -> tuple[Tensor, Tensor]:
@@ -126,11 +153,11 @@ def random_state(generator: Generator | None, draws: int) -> tuple[Tensor, Tenso
 
 def draw(op: RandomOp, generator: Generator | None = None, like: Tensor | None = None) -> Tensor:
     """What `op` draws from the generator's next counters, on the device of `like` or the default one."""
-    state = random_state(generator, op.draws)
-    if like is None or like._data.__class__ is not DeviceArray:
-        return apply(op, *state)
-    with place(like.device):
-        return apply(op, *state)
+    where = local.mode.place if like is None else like.device
+    if where is None or where.type == "cpu":
+        return apply(op, *random_state(generator, op.draws))
+    with place(where):
+        return apply(op, *random_state(generator or device_generator(where.index or 0), op.draws))
 
 
 @public(method=False)
@@ -141,13 +168,16 @@ def manual_seed(seed: int) -> Generator:
     >>> jg.manual_seed(0).initial_seed()
     0
     """
+    seed_devices(int(seed))
     return default_generator.manual_seed(int(seed))
 
 
 @public(method=False)
 def seed() -> int:
-    """Seed the default generator with a number that nobody can predict, and return that."""
-    return default_generator.seed()
+    """Seed the default generators with a number that nobody can predict, and return that."""
+    number = default_generator.seed()
+    seed_devices(number)
+    return number
 
 
 @public(method=False)

@@ -12,6 +12,7 @@ from . import (
     activation,
     argmax,
     arithmetic,
+    attention,
     bessel,
     broadcast,
     check,
@@ -38,6 +39,7 @@ from . import (
     normalization,
     polynomial,
     pooling,
+    quantile_functions,
     random,
     reduction,
     reinterpret,
@@ -57,6 +59,7 @@ from . import (
     statistics,
     strided,
     trigonometry,
+    unpool,
     windows,
     write,
 )
@@ -89,6 +92,7 @@ _MODULES: tuple[ModuleType, ...] = (
     statistics,
     scan,
     cumulative,
+    quantile_functions,
     random,
     indexing,
     scatter_extreme,
@@ -111,6 +115,8 @@ _MODULES: tuple[ModuleType, ...] = (
     conv,
     pooling,
     resample,
+    unpool,
+    attention,
     normalization,
 )
 

@@ -110,6 +110,9 @@ for _name, _function in _GENERAL.items():
 for _name, _method in _INPLACE.items():
     setattr(Tensor, f"__{_name}__", getattr(Tensor, _method))
 
+Tensor.__div__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__rtruediv__  # type: ignore[attr-defined]
+Tensor.__rmatmul__ = lambda self, other: FUNCTIONS["matmul"](other, self)  # type: ignore[attr-defined]
+
 _install("neg", unary_method(Neg(), _negative))
 _install("abs", unary_method(Abs(), lambda x: pointwise(Abs(), x)))
 _install("invert", lambda self: pointwise(BitwiseNot(), self))

@@ -263,26 +263,29 @@ def out(case, count):
                     _check_out(case, sample, plain, what)
 
 
+_CONVERTED = ("float64", "empty", "another shape")
+
+
 def _check_out(case, sample, plain, what):
     args, kwargs = arguments(sample)
     given = _outs(plain, _CHANGES[what])
     mine = value(given)
     want, their_warnings = outcome(lambda: case.entry.op(sample.input, *sample.args, **sample.kwargs, out=given))
     got, our_warnings = outcome(lambda: case.function(*args, **kwargs, out=mine))
-    if isinstance(want, Exception):  # some of PyTorch's functions don't convert where others do
-        assert isinstance(got, Exception) or what == "float64", f"PyTorch raises {want!r}"
+    if isinstance(want, Exception):  # some of PyTorch's functions don't convert or resize where others do
+        assert isinstance(got, Exception) or what in _CONVERTED, f"PyTorch raises {want!r}"
         return
     if isinstance(got, Exception):
         raise got
     check_same(mine, given, case.comparable, rounded=plain)
     for result, target in zip(leaves(got), leaves(mine), strict=True):
         assert result is target, "the result is not `out`"
-    assert bool(their_warnings) == bool(our_warnings), f"warnings {our_warnings}, not {their_warnings}"
+    assert our_warnings or not their_warnings, f"no warning like {their_warnings}"
 
 
 def errors(case, count):
     """Wrong arguments raise exceptions of PyTorch's type."""
-    if case.entry.error_inputs_func is None:
+    if case.entry.error_inputs_func is None or case.entry.name.startswith("__"):  # descriptors of C types refuse
         raise Nothing
     for i, wrong in enumerate(case.entry.error_inputs("cpu")):
         sample = wrong.sample_input

@@ -9,6 +9,7 @@ from jitgrad.ir.ops.check import (
     CheckFinite,
     CheckInfo,
     CheckNotNegative,
+    CheckPositiveSum,
     CheckRange,
     CheckWeights,
 )
@@ -34,6 +35,11 @@ def _not_negative():
         yield Sample(CheckNotNegative("gaussian_nll_loss", "var"), (x,), lambda x: x)
 
 
+def _positive_sum():
+    for x in (np.array([[0.0, 1.0], [0.5, 0.25]]), np.array([2.0]), np.zeros((0, 2))):
+        yield Sample(CheckPositiveSum("multinomial"), (x,), lambda x: x)
+
+
 def _finite():
     for x in (np.ones((2, 2)), np.array(1j), np.zeros((0, 3, 3))):
         yield Sample(CheckFinite("linalg.eigh"), (x,), lambda x: x)
@@ -55,6 +61,7 @@ TABLE = {
     "check_finite": _finite,
     "check_info": _info,
     "check_not_negative": _not_negative,
+    "check_positive_sum": _positive_sum,
     "check_range": _range,
     "check_weights": _weights,
 }

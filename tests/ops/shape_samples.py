@@ -1,9 +1,12 @@
 """Samples of views, of what is made of them (padding, concatenation, folding), and of writes through them."""
 
+import sys
+
 import numpy as np
 from ops.sampling import Sample, numbers
 
 from jitgrad.ir import dtypes
+from jitgrad.ir.ops.reinterpret import Reinterpret
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.ops.slicing import Concat, Diagonal, Pad, Slice
 from jitgrad.ir.ops.strided import AsStrided
@@ -183,6 +186,14 @@ def _cat(xs, axis):
     return torch.cat(xs, axis)
 
 
+def _reinterpreted():
+    for have, want in (("float32", "int32"), ("float64", "int32"), ("int16", "float64"), ("bool_", "uint8"),
+                       ("complex64", "float32")):  # fmt: skip
+        x = numbers((2, 4), getattr(dtypes, have))
+        op = Reinterpret(getattr(dtypes, want))
+        yield Sample(op, (x,), lambda x, to=want: x.view(getattr(sys.modules["torch"], to)))
+
+
 TABLE = {
     "reshape": _views(RESHAPES, lambda op, x: x.reshape(op.shape)),
     "permute": _views(PERMUTES, lambda op, x: x.permute(op.perm)),
@@ -191,6 +202,7 @@ TABLE = {
     "diagonal": _views(DIAGONALS, lambda op, x: x.diagonal(op.offset, op.axis1, op.axis2)),
     "windows": _windows,
     "as_strided": _views(STRIDED, lambda op, x: x.as_strided(op.shape, op.strides, op.offset)),
+    "reinterpret": _reinterpreted,
     "fold": _folds,
     "write_view": _writes,
     "pad": _pads,
