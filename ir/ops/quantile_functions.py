@@ -66,7 +66,8 @@ class BinomialQuantile(_Quantile):
         n, q = np.where(inside, count, 1.0), np.where(inside, p, 0.5)
         with np.errstate(all="ignore"):
             real = scipy_function("bdtrik")(u, n, q)
-            below = scipy_function("bdtr")(np.maximum(np.ceil(real) - 1.0, 0.0), n, q)
+            less = np.clip(np.ceil(real) - 1.0, 0.0, n - 1.0)
+            below = scipy_function("betainc")(n - less, less + 1.0, 1.0 - q)  # the chance of at most `less`
             return np.asarray(np.where(inside, np.clip(_whole(real, below, u), 0.0, n), count * p))
 
 
