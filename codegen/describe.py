@@ -5,7 +5,8 @@ For dumps, `explain` and timings; nothing here changes what runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,13 +94,16 @@ def kernels_of(plan: Plan) -> list[Kernel]:
 def describe_steps(plan: Plan) -> list[StepDescription]:
     """All steps in order."""
     numbers = {kernel: n for n, kernel in enumerate(kernels_of(plan))}
-    return [_describe(plan, step, launches, numbers) for step, launches in zip(plan.steps, plan.launches)]
+    counts = Counter(node.op.name for node in plan.program.graph.nodes)
+    return [_describe(plan, step, launches, numbers, counts) for step, launches in zip(plan.steps, plan.launches)]
 
 
-def _describe(plan: Plan, step: PlannedStep, launches: Sequence[Launch], numbers: dict[Kernel, int]) -> StepDescription:
+def _describe(
+    plan: Plan, step: PlannedStep, launches: Sequence[Launch], numbers: dict[Kernel, int], counts: Mapping[str, int]
+) -> StepDescription:
     match step:
         case KernelStep():
-            return _kernel(plan, step, launches, numbers)
+            return _kernel(plan, step, launches, numbers, counts)
         case ProductStep(node=node):
             return _product(plan, node)
         case HostStep(node=node):
@@ -119,7 +123,9 @@ def _describe(plan: Plan, step: PlannedStep, launches: Sequence[Launch], numbers
     return StepDescription("copy", f"copy to {step.target}", "", (), (), accesses, 2 * nbytes, 0, estimate)
 
 
-def _kernel(plan: Plan, step: KernelStep, launches: Sequence[Launch], numbers: dict[Kernel, int]) -> StepDescription:
+def _kernel(
+    plan: Plan, step: KernelStep, launches: Sequence[Launch], numbers: dict[Kernel, int], counts: Mapping[str, int]
+) -> StepDescription:
     group = step.group
     nodes = _members(plan.program, step)
     described = tuple(_launch(plan, launch, numbers) for launch in launches)
@@ -130,7 +136,7 @@ def _kernel(plan: Plan, step: KernelStep, launches: Sequence[Launch], numbers: d
             if access.value is not None:
                 accesses.setdefault(access.value, access)
     return StepDescription(
-        "kernel", _title(nodes), f"{group.template.value} over {list(group.domain)}{reduced}", nodes, described,
+        "kernel", _title(nodes, counts), f"{group.template.value} over {list(group.domain)}{reduced}", nodes, described,
         tuple(accesses.values()), sum(nbytes_of(o) for x in launches for o in x.operands),
         sum(x.operations for x in launches), sum(x.work for x in launches) / 1e3,
     )  # fmt: skip
@@ -205,12 +211,13 @@ def _between(values: Iterable[Value], stop: set[Value]) -> list[Node]:
     return list(found)
 
 
-def _title(nodes: Sequence[Node]) -> str:
-    """The names of the ops that tell most."""
+def _title(nodes: Sequence[Node], counts: Mapping[str, int]) -> str:
+    """The names of the ops that tell most: those that are rare in the graph."""
     names = [n.op.name for n in nodes if not isinstance(n.op, View | Full)] or [n.op.name for n in nodes]
-    different = list(dict.fromkeys(reversed(names)))
-    shown = ", ".join(reversed(different[:_NAMES]))
-    return f"..., {shown}" if len(different) > _NAMES else shown
+    different = list(dict.fromkeys(names))
+    rare = set(sorted(different, key=lambda name: counts[name])[:_NAMES])
+    shown = ", ".join(name for name in different if name in rare)
+    return f"{shown}, ..." if len(different) > _NAMES else shown
 
 
 def lifetimes(plan: Plan) -> list[Lifetime]:

@@ -9,12 +9,14 @@ Everything is immutable once built. A pass takes a valid graph and gives a valid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Final
 
 from .location import Location, TextLocation
 from .op import Op
 from .types import TensorType
+
+_MOST_DRAWN: Final = 1000  # nodes; larger pictures are of no use, and slow in notebooks
 
 
 class Value:
@@ -87,6 +89,7 @@ class Graph:
     """
 
     __slots__ = ("__weakref__", "inputs", "nodes", "outputs")
+    drawing: ClassVar[Callable[[Graph], str] | None] = None  # makes SVG; set by whoever has pictures
 
     def __init__(self, inputs: Sequence[Value], nodes: Sequence[Node], outputs: Sequence[Value]) -> None:
         self.inputs = tuple(inputs)
@@ -98,6 +101,11 @@ class Graph:
         yield from self.inputs
         for node in self.nodes:
             yield from node.results
+
+    def _repr_svg_(self) -> str | None:
+        """What notebooks show."""
+        draw = type(self).drawing
+        return None if draw is None or len(self.nodes) > _MOST_DRAWN else draw(self)
 
     def __repr__(self) -> str:
         return f"<graph: {len(self.inputs)} inputs, {len(self.nodes)} nodes, {len(self.outputs)} outputs>"

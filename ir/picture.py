@@ -1,21 +1,25 @@
-"""Graphs as pictures: Graphviz's language, SVG where `dot` is installed, networkx graphs, and drawings in
-text."""
+"""Graphs as pictures: SVG, Graphviz's language, networkx graphs, and drawings in text."""
 
 from __future__ import annotations
 
 import html
-import shutil
-import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from .analysis import bytes_moved, flops
 from .errors import InternalError
 from .graph import Graph, Node, Value
+from .layout import Box, Point, layered
 from .op import Pointwise, Reduction, View
+from .ops.creation import Full
+from .ops.linalg import MatMul
 from .printer import Printer
 
-_TIMEOUT: Final = 60  # seconds for `dot`, which takes very long on very large graphs
 _LINE: Final = 40
+_MARGIN: Final = 12
+_WEIGHTS: Final = (' font-weight="bold"', ' fill="#555"')
 _COLORS: Final = {
     "input": "#d9ead3",
     "pointwise": "#cfe2f3",
@@ -23,6 +27,7 @@ _COLORS: Final = {
     "reduction": "#fce5cd",
     "composite": "#ead1dc",
     "creation": "#fff2cc",
+    "product": "#d0ece0",
     "other": "#f4cccc",
 }
 
@@ -31,6 +36,8 @@ def kind(node: Node) -> str:
     """What sort of op a node has, by its traits: a key of the colours in pictures."""
     if not node.operands:
         return "creation"
+    if isinstance(node.op, MatMul):
+        return "product"
     for name, trait in (("pointwise", Pointwise), ("view", View), ("reduction", Reduction)):
         if isinstance(node.op, trait):
             return name
@@ -95,22 +102,92 @@ def to_dot(graph: Graph, name: str = "graph") -> str:
 
 
 def to_svg(graph: Graph, name: str = "graph") -> str:
-    """An SVG picture: laid out by `dot` where Graphviz is installed and up to it, else the text drawing."""
-    program = shutil.which("dot")
-    if program is not None:
-        try:
-            done = subprocess.run(
-                [program, "-Tsvg"],
-                input=to_dot(graph, name),
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT,
-                check=True,
-            )
-            return done.stdout
-        except (subprocess.SubprocessError, OSError):
-            pass  # a graph too large for `dot`, or a broken installation: the drawing below is still of use
-    return _text_svg(draw(graph))
+    """An SVG picture: boxes in layers from top to bottom, colours by kind of op, the user's line as a tooltip.
+
+    Numbers that fill a tensor are shown where they are used; inputs stand above their first user.
+    """
+    vertices, edges = _vertices(graph)
+    sizes = [(14.0 + 6.6 * max(map(len, v.lines)), 8.0 + 14 * len(v.lines)) for v in vertices]
+    layout = layered(sizes, edges)
+    width, height = layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="{-_MARGIN} {-_MARGIN} {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif" '
+        f'font-size="11">',
+        f"<title>{html.escape(name)}</title>",
+        f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="100%" height="100%" fill="white"/>',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0,1 L8,4 L0,7 z" fill="#777"/></marker></defs>',
+        '<g fill="none" stroke="#999" stroke-width="0.9" marker-end="url(#tip)">',
+        *(f'<path d="{_path(points)}" marker-end="url(#tip)"/>' for points in layout.routes),
+        "</g>",
+        *(_box_svg(vertex, box) for vertex, box in zip(vertices, layout.boxes)),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Vertex:
+    lines: tuple[str, ...]
+    color: str
+    tooltip: str
+
+
+def _vertices(graph: Graph) -> tuple[list[_Vertex], list[tuple[int, int]]]:
+    """Inputs, nodes but constants, and outputs, in this order; and the edges between them."""
+    printer = Printer()
+    printer.print(graph)
+    found = [_Vertex((printer.label(v), str(v.type)), _COLORS["input"], "input") for v in graph.inputs]
+    place: dict[Value, int] = {v: n for n, v in enumerate(graph.inputs)}
+    numbers = {n.result: printer.field(n.op.value) for n in graph.nodes if isinstance(n.op, Full)}
+    edges: dict[tuple[int, int], None] = {}
+    kept = set(graph.outputs)
+    for node in graph.nodes:
+        if isinstance(node.op, Full) and node.result not in kept:
+            continue
+        title = _clipped(printer.op(node.op))
+        if any(v in numbers for v in node.operands):
+            title += f" ({', '.join(numbers.get(v, '.') for v in node.operands)})"
+        tooltip = f"{printer.node(node)}"
+        found.append(_Vertex((title, *(str(r.type) for r in node.results)), _COLORS[kind(node)], tooltip))
+        place.update(dict.fromkeys(node.results, len(found) - 1))
+        edges.update(_edges_to(place, numbers, kept, node.operands, len(found) - 1))
+    if graph.outputs:
+        found.append(_Vertex(("outputs",), _COLORS["input"], "outputs"))
+        edges.update(_edges_to(place, {}, kept, graph.outputs, len(found) - 1))
+    return found, list(edges)
+
+
+def _edges_to(
+    place: dict[Value, int], numbers: dict[Value, str], kept: set[Value], values: Sequence[Value], end: int
+) -> dict[tuple[int, int], None]:
+    """Edges from where values come from, without those of numbers that are written in the box."""
+    shown = [v for v in values if v not in numbers or v in kept]
+    if any(v not in place for v in shown):
+        raise InternalError("only closed graphs have a picture")
+    return dict.fromkeys((place[v], end) for v in shown)
+
+
+def _path(points: Sequence[Point]) -> str:
+    text = f"M{points[0][0]:.1f},{points[0][1]:.1f}"
+    for (x0, y0), (x1, y1) in pairwise(points):
+        middle = (y0 + y1) / 2
+        text += f" C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1:.1f}"
+    return text
+
+
+def _box_svg(vertex: _Vertex, box: Box) -> str:
+    x, y = box.x - box.width / 2, box.y - box.height / 2
+    texts = "".join(
+        f'<text x="{x + 7:.1f}" y="{y + 16 + 14 * n:.1f}"{_WEIGHTS[n > 0]}>{html.escape(line)}</text>'
+        for n, line in enumerate(vertex.lines)
+    )
+    return (
+        f"<g><title>{html.escape(vertex.tooltip)}</title>"
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="5" '
+        f'fill="{vertex.color}" stroke="#888" stroke-width="0.7"/>{texts}</g>'
+    )
 
 
 def draw(graph: Graph) -> str:
@@ -193,21 +270,6 @@ class _Drawing:
             joined = bool(at) and at[0] <= i < at[-1]
             row += ("-" if mark == " " and joined and i > at[0] else mark) + ("-" if joined else " ")
         return row.rstrip()
-
-
-def _text_svg(text: str) -> str:
-    """Text as an SVG picture in a fixed-width font."""
-    lines = text.split("\n")
-    height, width = 16 * len(lines) + 16, 8 * max(map(len, lines)) + 16
-    spans = "".join(
-        f'<text x="8" y="{16 * i + 20}" xml:space="preserve">{html.escape(line)}</text>\n'
-        for i, line in enumerate(lines)
-    )
-    size = f'width="{width}" height="{height}"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="13">\n'
-        f'<rect width="100%" height="100%" fill="white"/>\n{spans}</svg>\n'
-    )
 
 
 def _add_edges(out: Any, printer: Printer, place: dict[Value, int], values: Any, end: Any) -> None:

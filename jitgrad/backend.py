@@ -75,9 +75,7 @@ def compile_graph(
         executable = compile_(graph, name=name, aliases=aliases or {}, device=device)
     else:
         executable = compile_(graph, name=name, aliases=aliases or {}, observer=_graphs_for(observer), device=device)
-        for stage, text in executable.dump().items():
-            if stage != "graph":  # seen already, as "prepared"
-                observer(stage, text)
+        observer("executable", executable)
     counters.graphs += 1
     counters.kernels += executable.stats.compiled
     return executable

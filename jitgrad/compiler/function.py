@@ -18,7 +18,7 @@ from jitgrad.ir.location import user_location
 
 from .. import pytree
 from ..backend import load_if_numba_is
-from ..dump import observer_for
+from ..dump import observer_for, write
 from ..mode import local
 from ..tensor import Tensor, rebinding
 from .effects import may_have_effects, noticed
@@ -184,6 +184,10 @@ class CompiledFunction(StandsForFunction):
         """What was captured and compiled, why calls missed, and what runs eagerly; print it."""
         entries = [e for found in self._entries.values() for e in found]
         return Explanation(self._name, self._calls, entries, list(self._misses), dict(self._not_kept))
+
+    def dump(self, folder: Any, *, measure: bool = False) -> Any:
+        """Write what has been compiled so far into new sub-folders of `folder`: see `jitgrad.dump.write`."""
+        return write(self, folder, measure=measure)
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"

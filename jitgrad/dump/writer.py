@@ -1,75 +1,118 @@
-"""Writes what a compilation went through, one numbered file a stage.
+"""Writes what a compilation went through: one numbered file a stage, and a page that shows them all.
 
     folder/
       000-train_step/
+        index.html             everything below to look at in a browser; needs no network
         00-traced.txt          the graph as captured
         01-simplify.txt ...    the graph after each pass that changed it; the last is what was fused
-        ..-groups.txt, ..-kernels.txt, ..-plan.txt, ..-llvm.ll, ..-assembly.s
-        graph.svg, graph.dot   a picture of the captured graph (laid out by Graphviz where that is installed)
+        ..-groups.txt, ..-kernels.txt, ..-plan.txt, ..-llvm.ll, ..-assembly.s (CUDA: ..-cuda.py, ..-ptx.ptx)
+        graph.svg, graph.dot   a picture of the captured graph, and its text for Graphviz
 
-A file appears whole or not at all: it is written under another name and renamed.
+A file appears whole or not at all: it is written under another name and renamed. A fault while writing is a warning:
+what is dumped for is not disturbed by it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.picture import to_dot, to_svg
 from jitgrad.ir.printer import to_text
 
-_SUFFIXES = {"llvm": ".ll", "assembly": ".s"}
+from .content import Compilation
+from .page import page_html
+
+_SUFFIXES: Final = {"llvm": ".ll", "assembly": ".s", "cuda": ".py", "ptx": ".ptx"}
+_LEVELS: Final = {"LLVM": "llvm", "assembly": "assembly", "CUDA source": "cuda", "PTX": "ptx"}
 
 
 class DumpWriter:
-    """An observer of one compilation. Calling it with a stage's name and its graph or text writes a file."""
+    """An observer of one compilation.
+
+    Called with a stage's name and its graph or text, it writes a file; called with "executable", the rest and the page.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
-        self.name = name
+        self.compilation = Compilation(name)
         self._count = 0
         self._last_graph = ""
 
     @classmethod
-    def for_compilation(cls, folder: str | os.PathLike[str], name: str) -> DumpWriter:
-        """A writer into a new numbered sub-folder of `folder`."""
+    def for_compilation(cls, folder: str | os.PathLike[str], name: str) -> DumpWriter | None:
+        """A writer into a new numbered sub-folder of `folder`; None, after a warning, if there can't be one."""
         root = Path(folder)
-        root.mkdir(parents=True, exist_ok=True)
-        number = sum(1 for _ in root.iterdir())
-        while True:
-            sub = root / f"{number:03d}-{_file_name(name)}"
-            try:
-                sub.mkdir()
-            except FileExistsError:
-                number += 1
-                continue
-            return cls(sub, name)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            number = sum(1 for _ in root.iterdir())
+            while True:
+                sub = root / f"{number:03d}-{_file_name(name)}"
+                try:
+                    sub.mkdir()
+                except FileExistsError:
+                    number += 1
+                    continue
+                return cls(sub, name)
+        except OSError as error:
+            _warn(f"nothing of {name} is dumped: {error}")
+            return None
 
     def __call__(self, stage: str, content: Any) -> None:
-        text = str(content)
-        if isinstance(content, Graph):
-            text = to_text(content, self.name)
-            if text == self._last_graph:
-                return  # a pass that changed nothing
-            self._last_graph = text
-            if self._count == 0:
-                self._draw(content)
+        try:
+            if stage == "executable":
+                self.finish(content)
+            elif isinstance(content, Graph):
+                self._graph(stage, content)
+            else:
+                self._stage(stage, str(content))
+        except Exception as error:  # whatever it is, compiling goes on
+            _warn(f"stage {stage} of {self.compilation.name} is not dumped: {type(error).__name__}: {error}")
+
+    def _graph(self, stage: str, graph: Graph) -> None:
+        text = to_text(graph, self.compilation.name)
+        if text == self._last_graph:
+            return  # a pass that changed nothing
+        self._last_graph = text
+        self.compilation.stages.append((stage, graph))
+        if self._count == 0:
+            self._write("graph.dot", to_dot(graph))
+            self._write("graph.svg", to_svg(graph))
+        self._stage(stage, text)
+
+    def finish(self, executable: Any = None, timing: Any = None) -> None:
+        """Write what follows from the executable, if there is one, and the page."""
+        self.compilation.executable = executable
+        self.compilation.timing = timing
+        code: list[dict[str, str]] = []
+        if executable is not None:
+            from .machine_code import kernel_texts, stage_texts  # code generation is loaded: something was compiled
+
+            code = kernel_texts(executable)
+            for stage, text in stage_texts(executable).items():
+                self._stage(stage, text)
+            for level, stage in _LEVELS.items():
+                texts = [found[level] for found in code if level in found]
+                if texts:
+                    self._stage(stage, "\n".join(texts))
+        self._write("index.html", page_html(self.compilation, code))
+
+    def _stage(self, stage: str, text: str) -> None:
         self._write(f"{self._count:02d}-{_file_name(stage)}{_SUFFIXES.get(stage, '.txt')}", text)
         self._count += 1
-
-    def _draw(self, graph: Graph) -> None:
-        self._write("graph.dot", to_dot(graph))
-        svg = to_svg(graph)
-        if svg is not None:
-            self._write("graph.svg", svg)
 
     def _write(self, name: str, text: str) -> None:
         temporary = self.folder / f".{name}.{os.getpid()}"
         temporary.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
         os.replace(temporary, self.folder / name)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def _file_name(text: str) -> str:

@@ -23,7 +23,7 @@ TEXT = """graph(%"a \\"b\\" <&": f32[4,8], %y: f32[8,2]) -> (f32[4,2], f32[8,2])
 def test_networkx():
     drawn = picture.to_networkx(parse(TEXT))
     assert list(drawn.edges()) == [(0, 2), (1, 2), (1, "outputs"), (2, 3), (3, "outputs")]
-    assert drawn.nodes[2]["kind"] == "other" and drawn.nodes[3]["kind"] == "composite"
+    assert drawn.nodes[2]["kind"] == "product" and drawn.nodes[3]["kind"] == "composite"
     assert drawn.nodes[2]["flops"] == 128 and drawn.nodes[2]["source"] == "model.py:3 in f"
     assert drawn.edges[1, 2, 0] == {"value": "%y", "type": "f32[8,2]", "operand": 1}
 
@@ -34,39 +34,51 @@ def test_open_graphs_have_no_picture():
         picture.to_networkx(Graph([], graph.nodes, graph.outputs))
 
 
-def test_svg_without_graphviz(monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    svg = picture.to_svg(parse(TEXT))
-    text = "\n".join(e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text"))
-    assert text == picture.draw(parse(TEXT))
+def elements(svg, tag):
+    return [e for e in ElementTree.fromstring(svg).iter() if e.tag.endswith(f"}}{tag}")]
 
 
-def test_svg_by_graphviz(monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dot")
-    calls = []
-
-    def run(command, input, **options):
-        calls.append((command, input))
-        return subprocess.CompletedProcess(command, 0, stdout="<svg/>")
-
-    monkeypatch.setattr(subprocess, "run", run)
-    assert picture.to_svg(parse(TEXT), "name") == "<svg/>"
-    assert calls == [(["/usr/bin/dot", "-Tsvg"], picture.to_dot(parse(TEXT), "name"))]
+def test_svg():
+    svg = picture.to_svg(parse(TEXT), "a <name>")
+    texts = [e.text for e in elements(svg, "text")]
+    assert texts[:4] == ['%"a \\"b\\" <&"', "f32[4,8]", "%y", "f32[8,2]"] and "softmax[axis=1]" in texts
+    titles = [e.text for e in elements(svg, "title")]
+    assert titles[0] == "a <name>" and any("model.py:3 in f" in t for t in titles)
+    assert len(elements(svg, "rect")) == 1 + 5 and len(elements(svg, "path")) == 1 + 5
 
 
-@pytest.mark.parametrize("error", [subprocess.TimeoutExpired("dot", 60), OSError("no")])
-def test_graphviz_fails(monkeypatch, error):
-    def run(*arguments, **options):
-        raise error
+def test_svg_writes_numbers_where_they_are_used():
+    graph = parse("""graph(%x: f32[2]) -> (f32[2], f32[2]) {
+      %h = full[shape=(2,), dtype=f32, value=0.5]() : f32[2]
+      %o = full[shape=(2,), dtype=f32, value=1.0]() : f32[2]
+      %y = mul(%x, %h) : f32[2]
+      return %y, %o
+    }""")
+    texts = [e.text for e in elements(picture.to_svg(graph), "text")]
+    assert "mul (., 0.5)" in texts
+    assert "full[shape=(2,), dtype=f32, value=1.0]" in texts  # an output, and so a box
+    assert not any("value=0.5" in t for t in texts)
 
-    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dot")
-    monkeypatch.setattr(subprocess, "run", run)
-    assert picture.to_svg(parse(TEXT)).startswith("<svg")
+
+def test_pictures_of_open_and_of_empty_graphs():
+    with pytest.raises(InternalError, match="only closed graphs"):
+        picture.to_svg(Graph([], parse(TEXT).nodes, []))
+    assert not elements(picture.to_svg(Graph([], [], [])), "path")[1:]
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 def test_graphviz_accepts_the_language():
-    ElementTree.fromstring(picture.to_svg(parse(TEXT)))
+    done = subprocess.run(
+        ["dot", "-Tsvg"], input=picture.to_dot(parse(TEXT)), capture_output=True, text=True, check=True
+    )
+    ElementTree.fromstring(done.stdout)
+
+
+def test_notebooks_show_a_picture(monkeypatch):
+    graph = parse(TEXT)
+    assert graph._repr_svg_() == picture.to_svg(graph)
+    monkeypatch.setattr(Graph, "drawing", None)
+    assert graph._repr_svg_() is None
 
 
 @given(case=graphs())
@@ -75,4 +87,5 @@ def test_random_graphs(case):
     graph, _ = case
     drawing = picture.draw(graph)
     assert len(drawing.split("\n")) == len(graph.inputs) + len(graph.nodes) + 1
+    ElementTree.fromstring(picture.to_svg(graph))
     assert picture.to_dot(graph).count("->") == sum(len(n.operands) for n in graph.nodes) + len(graph.outputs)

@@ -1,0 +1,90 @@
+"""Dumps and timings of what has been compiled already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jitgrad.codegen.options import DEFAULT
+from jitgrad.codegen.prepare import prepare
+from jitgrad.codegen.timing import Timing, time_steps
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
+from jitgrad.ir.graph import Graph
+
+from ..compiler.key import call_key, flatten_call
+from ..errors import located
+from .writer import DumpWriter
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A compilation found in something: its name, the graph as it was captured, and the executable, if there is one."""
+
+    name: str
+    graph: Graph
+    executable: Any = None
+
+
+def write_all(what: Any, folder: Any, measure: bool) -> list[Path]:
+    """Dump every compilation of `what`; the folders."""
+    folders = []
+    for found in _compilations(what):
+        writer = DumpWriter.for_compilation(folder, found.name)
+        if writer is None:
+            continue
+        writer("captured" if found.executable is None else "traced", found.graph)
+        if found.executable is not None:
+            prepare(found.graph, DEFAULT, writer)
+        timing = _time(found.executable) if measure else None
+        writer.finish(found.executable, timing)
+        folders.append(writer.folder)
+    return folders
+
+
+def measure_all(what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """See `dump.measure`."""
+    function = _compiled_function(what)
+    if function is None:
+        return time_steps(what, args[0] if args else None)
+    if not args and not kwargs:
+        return [time_steps(c.executable) for c in _compilations(what)]
+    leaves, structure = flatten_call(args, kwargs)
+    key = call_key(function._f, leaves, structure)
+    for entry in function._entries.get(key, ()):
+        if hasattr(entry, "executable") and entry.guards.hold(leaves):
+            return time_steps(entry.executable, [source.fetch(leaves) for source in entry.sources])
+    raise located(ArgumentError("measure: nothing is compiled for these arguments; call the function with them first"))
+
+
+def _time(executable: Any) -> Timing | None:
+    """None where steps can't be timed apart: on devices."""
+    return time_steps(executable) if hasattr(executable, "_segments") else None
+
+
+def _compiled_function(what: Any) -> Any:
+    """The compiled function that `what` is, or whose calls it goes through."""
+    inner = getattr(what, "_compiled_call", None)
+    what = what if inner is None else inner
+    return what if hasattr(what, "_entries") and hasattr(what, "explain") else None
+
+
+def _compilations(what: Any) -> Iterator[_Compiled]:
+    function = _compiled_function(what)
+    if function is not None:
+        specialisations = function.explain().specialisations
+        if not specialisations:
+            raise located(ArgumentError(f"dump: nothing of {function!r} is compiled; call it first"))
+        for spec in specialisations:
+            yield _Compiled(function._name, spec.graph, spec.executable)
+    elif isinstance(what, Graph):
+        yield _Compiled("graph", what)
+    elif hasattr(what, "plan") and hasattr(what, "kernels"):
+        yield _Compiled(what.name, what.plan.program.graph, what)
+    else:
+        raise located(
+            ArgumentTypeError(
+                f"dump: expected a compiled function or module, an executable or a graph, not {type(what).__name__}"
+            )
+        )

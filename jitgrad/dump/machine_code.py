@@ -1,0 +1,44 @@
+"""The code of an executable's kernels at each level, as text."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from jitgrad.codegen.describe import kernels_of
+from jitgrad.codegen.loops.printer import print_kernel
+from jitgrad.codegen.program_text import groups_text, kernels_text, plan_text
+
+
+def stage_texts(executable: Any) -> dict[str, str]:
+    """The stages between the graph and machine code."""
+    plan = executable.plan
+    return {"groups": groups_text(plan.program), "kernels": kernels_text(plan), "plan": plan_text(plan)}
+
+
+def kernel_texts(executable: Any) -> list[dict[str, str]]:
+    """By kernel, in the order of `codegen.describe.kernels_of`: the text of each level by its title."""
+    loops = kernels_of(executable.plan)
+    native = list(executable.kernels)
+    found = []
+    for n, kernel in enumerate(loops):
+        texts = {"loops": print_kernel(kernel)}
+        if n < len(native):
+            texts.update(_native(native[n]))
+        found.append({title: text for title, text in texts.items() if text})
+    return found
+
+
+def _native(kernel: Any) -> dict[str, str]:
+    if hasattr(kernel, "ptx"):
+        return {"CUDA source": kernel.source, "PTX": kernel.ptx}
+    return {"LLVM": kernel.llvm_ir(), **_optimised(kernel)}
+
+
+def _optimised(kernel: Any) -> dict[str, str]:
+    try:
+        optimised, assembly = kernel.optimised()
+    except Exception as error:  # a page without assembly is of more use than none
+        warnings.warn(f"no assembly of {kernel.symbol}: {error}", stacklevel=2)
+        return {}
+    return {"LLVM, optimised": optimised, "assembly": assembly}
