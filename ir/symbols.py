@@ -1,7 +1,8 @@
 """Symbolic sizes: numbers that are expressions of named dimensions, such as `4*batch` or `(height+1)//2`.
 
     expression ::= name | number | expression ("+" | "-" | "*" | "//" | "/") expression
-                 | ("mod" | "min" | "max" | "pow") "(" expression "," expression ")" | "sqrt" "(" expression ")"
+                 | ("mod" | "min" | "max" | "pow") "(" expression "," expression ")"
+                 | ("sqrt" | "log") "(" expression ")"
 
 `SymbolicInt` and `SymbolicFloat` are numbers that carry such an expression, so that a graph with symbolic shapes and
 fields is an ordinary graph at one choice of sizes; `instantiate` gives it at another. Such graphs are for printing,
@@ -31,9 +32,10 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "max": max,
     "pow": lambda a, b: _power(a, b),
     "sqrt": math.sqrt,
+    "log": math.log,
 }
 INFIX: Final = {"+": 1, "-": 1, "*": 2, "//": 2, "/": 2}
-CALLS: Final = {"mod": 2, "min": 2, "max": 2, "pow": 2, "sqrt": 1}  # functions written as calls, and their arity
+CALLS: Final = {"mod": 2, "min": 2, "max": 2, "pow": 2, "sqrt": 1, "log": 1}  # functions written as calls, and their arity
 
 
 def _power(a: Real, b: Real) -> Any:
@@ -133,7 +135,7 @@ def is_integral(e: Expression) -> bool:
     """Whether its value is an int by construction."""
     if e.fn == "number":
         return isinstance(e.args[0], int)
-    return e.fn == "name" or (e.fn not in ("/", "sqrt") and all(map(is_integral, e.args)))
+    return e.fn == "name" or (e.fn not in ("/", "sqrt", "log") and all(map(is_integral, e.args)))
 
 
 Terms: TypeAlias = "dict[tuple[Expression, ...], int]"  # coefficients by the factors they belong to

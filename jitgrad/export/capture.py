@@ -17,6 +17,7 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.errors import CompileError
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.instantiate import concrete
+from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.history import Detach, WithHistory
 from jitgrad.ir.passes.dce import EliminateDeadCode
@@ -34,9 +35,9 @@ from .trees import Leaf, Tree, describe
 
 @dataclass(frozen=True)
 class Role:
-    """What a graph input is: `kind` is argument, number, captured, gradient or random, with its number or object.
+    """What a graph input is: an argument, number, random state, gradient, a captured tensor, or a constant.
 
-    `key` is the same in every trace of one function.
+    Constants are NumPy arrays that the call made tensors of. `key` is the same in every trace of one function.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Role:
     tensor: Tensor | None = None
     read: Callable[[], Any] | None = None
     name: str = ""
+    location: str | None = None
 
 
 @dataclass
@@ -62,6 +64,20 @@ class Captured:
     slots: list[int]
 
 
+class _LocatedArrays(list[Any]):
+    """NumPy arrays that became tensors, with the lines that made them so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.locations: list[str | None] = []
+
+    def append(self, array: Any) -> None:
+        """Add an array."""
+        super().append(array)
+        location = user_location()
+        self.locations.append(None if location is None else str(location))
+
+
 class ExportTracer(Tracer):
     """A tracer whose graph has plain sizes, and that keeps beside it what is known of them as expressions."""
 
@@ -71,6 +87,7 @@ class ExportTracer(Tracer):
         self.first_values: dict[int, Value] = {}  # of tensors made in the trace, by id
         self.on_optimizer: Callable[[Optimizer], None] = _ignore
         self.symbolic: dict[Value, tuple[Any, ...]] = {}
+        self.arrays = _LocatedArrays()
         self.carried: dict[Node, Op] = {}  # ops with tracked numbers among their fields, by node
         self._shapes = {id(t): tuple(map(recorder.symbolic, s)) for t, s in zip(leaves, shapes, strict=True)}
         self._inferred: set[Node] = set()
@@ -231,6 +248,9 @@ def _role(tracer: ExportTracer, slot: int) -> Role:
     if isinstance(source, ArgumentSource):
         return Role("argument", source.index)
     if isinstance(source, CapturedSource):
+        for k, array in enumerate(tracer.arrays):
+            if source.captured._data is array:
+                return Role("constant", k, source.captured, location=tracer.arrays.locations[k])
         return Role("captured", id(source.captured), source.captured)
     if isinstance(source, GradSource):
         of = source.of.tensor(tracer.leaves)

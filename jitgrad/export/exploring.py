@@ -54,12 +54,10 @@ class Explorer:
         self._seen[tuple(self.example.values())] = first
         self._note(constraints)
         self.samples = [first]
-        for name in self.dims:
-            self.samples.append(self._vary(name))
+        self._fit([first, self._again()])
+        self.samples = [first, *[self._vary(name) for name in self.dims]]
         if self.dims:
-            self.samples += self._together(_PROBES)
-        self._fit(self.samples)
-        if self.dims:
+            self._fit([*self.samples, *self._together(_PROBES)])
             self._test()
         self.constraints = {k: c for k, c in self.constraints.items() if not always_holds(c, self.dims)}
 
@@ -78,6 +76,12 @@ class Explorer:
             self._seen[key] = found
         if isinstance(found, Exception):
             raise found
+        return found
+
+    def _again(self) -> Captured:
+        """Another trace at the example's sizes, which differs from the first where Python gives other numbers."""
+        found, constraints = self._trace(self.example)
+        self._note(constraints)
         return found
 
     def _note(self, constraints: Sequence[Constraint]) -> None:
@@ -144,7 +148,7 @@ class Explorer:
                 break
             if self._allows(sizes) and sizes != self.example:
                 t = self._attempt(sizes)
-                if isinstance(t, Captured) and t not in self.samples:
+                if isinstance(t, Captured) and all(t is not s for s in self.samples):
                     found.append(t)
         return found
 

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.ir.builder import Builder
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.ops.creation import Constant
+from jitgrad.ir.printer import INLINE_ELEMENTS
 
 from ..errors import located
 from ..tensor import to_array
@@ -78,6 +81,7 @@ class _Assembly:
             [Argument(a.name, self._renumber(a.tree, place, a.name), a.keyword) for a in example.arguments]
         )
         graph = self._graph(inputs)
+        graph = self._with_constants_as_state(graph)
         constraints = tuple([_portable(c) for c in explorer.constraints.values()])
         spec = Spec(
             name, explorer.dims, constraints, arguments, tuple(self.numbers), tuple(self.state), explorer.result, graph,
@@ -92,13 +96,17 @@ class _Assembly:
 
     def _add_state(self, i: int, role: Role) -> None:
         name, kind, array = self._entry(role)
+        made = self._free_name(name)
+        self.state.append(StateEntry(made, kind, i, self.outputs.get(i)))
+        self.arrays[made] = array
+        self.labels[i] = made
+
+    def _free_name(self, name: str) -> str:
         made, count = name, 1
         while made in self.arrays:
             count += 1
             made = f"{name}_{count}"
-        self.state.append(StateEntry(made, kind, i, self.outputs.get(i)))
-        self.arrays[made] = array
-        self.labels[i] = made
+        return made
 
     def _entry(self, role: Role) -> tuple[str, str, np.ndarray[Any, Any]]:
         """Name, kind and a copy of the numbers of a state entry."""
@@ -107,6 +115,8 @@ class _Assembly:
             return f"random.{role.name}", "random", np.asarray(role.read(), np.int64)
         t = role.tensor
         assert t is not None
+        if role.kind == "constant":
+            return "constant", "constant", np.array(to_array(t))
         name, kind, _ = self.known.get(id(t), ("captured", "tensor", t))
         if role.kind == "gradient":
             return f"{name}.grad", "gradient", np.array(to_array(t._grad))  # type: ignore[arg-type]
@@ -135,6 +145,23 @@ class _Assembly:
             env.update(zip(node.results, made.results, strict=True))
             nodes.append(made)
         return Graph(new_inputs, nodes, [env[v] for v in graph.outputs])
+
+    def _with_constants_as_state(self, graph: Graph) -> Graph:
+        """Large literals become state entries, which lie with the weights."""
+        large = [n for n in graph.nodes if isinstance(n.op, Constant) and n.op.literal.array.size > INLINE_ELEMENTS]
+        env: dict[Value, Value] = {}
+        for node in large:
+            assert isinstance(node.op, Constant)
+            name = self._free_name("constant")
+            self.arrays[name] = np.array(node.op.literal.array)
+            self.state.append(StateEntry(name, "constant", len(graph.inputs) + len(env)))
+            env[node.result] = Value(node.result.type, name=name)
+        b = Builder()
+        b.inputs = [*graph.inputs, *env.values()]
+        for node in graph.nodes:
+            if node not in large:
+                b.copy(node, env)
+        return b.build([env.get(v, v) for v in graph.outputs]) if large else graph
 
 
 def _portable(c: Constraint) -> Constraint:

@@ -83,6 +83,7 @@ class Fitter:
             if root is not None:
                 yield from (root, combine("/", number(1), root), combine("/", number(1.0), root))
                 yield from (combine("pow", e, number(0.5)), combine("pow", e, number(-0.5)))
+            yield from (combine("log", e + k) for k in (0, 1) if min(vector) + k > 0)
             for a, b in ((0, -1), (-1, 0), (0, 1), (1, 0)):
                 yield combine("/", e + a, e + b)
 

@@ -19,7 +19,7 @@ from jitgrad.ir.ops.creation import Literal
 from jitgrad.ir.symbols import Expression, symbolic
 from jitgrad.ir.types import TensorType
 
-from .capture import Captured
+from .capture import Captured, Role
 from .fitting import Fitter, Near
 from .trees import Container, Fixed, Leaf, Size, Tree
 
@@ -43,14 +43,29 @@ def generalise(traces: Sequence[Captured]) -> tuple[Graph, Tree]:
 def _compare_roles(traces: Sequence[Captured]) -> None:
     keys = [[(r.kind, r.key) for r in t.roles] for t in traces]
     updates = [t.updates for t in traces]
-    if any(k != keys[0] for k in keys) or any(u != updates[0] for u in updates):
-        raise Differs(f"which tensors the function uses depends on {_sizes(traces)}")
+    for pairs in (keys, updates):
+        if any(p != pairs[0] for p in pairs):
+            raise Differs(f"export: which tensors the function uses depends on {_sizes(traces, pairs)}")
+    for k, role in enumerate(traces[0].roles):
+        if role.kind == "constant":
+            _compare_constants(traces, [t.roles[k] for t in traces])
 
 
-def _sizes(traces: Sequence[Captured]) -> str:
-    """The dimensions that vary between traces, as `batch (4, 7)`."""
-    names = [n for n in traces[0].sizes if len({t.sizes[n] for t in traces}) > 1]
-    return " or ".join(f"{n} ({', '.join(str(t.sizes[n]) for t in traces[:2])})" for n in names)
+def _compare_constants(traces: Sequence[Captured], roles: Sequence[Role]) -> None:
+    arrays = [r.tensor._data for r in roles if r.tensor is not None]
+    contents = [(a.dtype, a.shape, a.tobytes()) for a in arrays]
+    if any(c != contents[0] for c in contents):
+        raise Differs(f"export: {_MADE_OUTSIDE} {_sizes(traces, contents)}; make them by tensor ops", roles[0].location)
+
+
+def _sizes(traces: Sequence[Captured], seen: Sequence[Any]) -> str:
+    """The dimensions that vary between the first trace and one at which something else was seen, as `batch (4, 7)`."""
+    other = next((t for t, x in zip(traces, seen, strict=False) if x != seen[0]), traces[-1])
+    pairs = [(n, traces[0].sizes[n], other.sizes[n]) for n in other.sizes if traces[0].sizes[n] != other.sizes[n]]
+    return " or ".join(f"{n} ({a}, {b})" for n, a, b in pairs) or "what is no argument of it (random numbers, a clock)"
+
+
+_MADE_OUTSIDE = "numbers made by NumPy or Python depend on"
 
 
 class _Generaliser:
@@ -58,7 +73,7 @@ class _Generaliser:
         self.traces = traces
         self.fitter = Fitter([t.sizes for t in traces])
         self.types: dict[Value, Value] = {}
-        self._near = Near(())
+        self._near = self._arguments = Near(())
         self._where: Node | None = None
         self._what = "an argument"
 
@@ -69,6 +84,7 @@ class _Generaliser:
         env: dict[Value, Value] = {}
         for values in zip(*[g.inputs for g in graphs], strict=True):
             env[values[0]] = Value(self._type(values), name=values[0].name)
+        self._arguments = Near([v.type.shape for v in env.values()])
         nodes = []
         for k in range(len(first.nodes)):
             same = [g.nodes[k] if k < len(g.nodes) else None for g in graphs]
@@ -77,21 +93,22 @@ class _Generaliser:
         longer = next((g for g in graphs if len(g.nodes) > len(first.nodes)), None)
         if longer is not None:
             self._where = longer.nodes[len(first.nodes)]
-            self._fail("the function does more")
+            self._fail("what the function does", [len(g.nodes) for g in graphs])
         outputs = [[numbers[i][v] for v in g.outputs] for i, g in enumerate(graphs)]
         if any(o != outputs[0] for o in outputs):
-            self._fail("what the function returns depends on")
+            self._fail("what the function returns", outputs)
         return Graph([env[v] for v in first.inputs], nodes, [env[v] for v in first.outputs])
 
     def _compare(self, nodes: Sequence[Node | None], numbers: Sequence[dict[Value, int]]) -> None:
         first = nodes[0]
         assert first is not None
         self._where = first
-        for node, table in zip(nodes, numbers, strict=True):
-            if node is None or type(node.op) is not type(first.op) or len(node.results) != len(first.results):
-                self._fail("what the function does depends on")
-            if [table[v] for v in node.operands] != [numbers[0][v] for v in first.operands]:
-                self._fail("what the function does depends on")
+        seen = [
+            None if n is None else (type(n.op), len(n.results), [table[v] for v in n.operands])
+            for n, table in zip(nodes, numbers, strict=True)
+        ]
+        if any(s != seen[0] for s in seen):
+            self._fail("what the function does", seen)
 
     def _node(self, nodes: Sequence[Node], env: dict[Value, Value]) -> Node:
         first = nodes[0]
@@ -115,8 +132,9 @@ class _Generaliser:
     def _type(self, values: Sequence[Value]) -> TensorType:
         """The type of one value in all traces."""
         first = values[0].type
-        if any(v.type.dtype is not first.dtype or v.type.ndim != first.ndim for v in values):
-            self._fail("the type of a tensor depends on")
+        kinds = [(v.type.dtype, v.type.ndim) for v in values]
+        if any(k != kinds[0] for k in kinds):
+            self._fail("the type of a tensor", kinds)
         hint = self.traces[0].tracer.shape_of(values[0]) or first.shape
         shape = self._merge([v.type.shape for v in values], hint)
         for n in shape:
@@ -127,13 +145,14 @@ class _Generaliser:
     def tree(self, trees: Sequence[Tree]) -> Tree:
         """One result out of several."""
         first = trees[0]
-        self._near, self._where, self._what = Near(()), None, "a number that the function returns"
-        if any(type(t) is not type(first) for t in trees):
-            self._fail("what the function returns depends on")
+        self._near, self._where, self._what = self._arguments, None, "a number that the function returns"
+        kinds = [isinstance(t, Container) or (isinstance(t, Leaf) and t) for t in trees]
+        if any(k != kinds[0] for k in kinds):
+            self._fail("what the function returns", kinds)
         if isinstance(first, Container):
             shapes = [(t.kind, t.keys, len(t.items)) for t in trees if isinstance(t, Container)]
             if any(s != shapes[0] for s in shapes):
-                self._fail("what the function returns depends on")
+                self._fail("what the function returns", shapes)
             items = zip(*[t.items for t in trees if isinstance(t, Container)], strict=True)
             return Container(first.kind, tuple(self.tree(x) for x in items), first.keys, first.title)
         if isinstance(first, Leaf):
@@ -152,11 +171,10 @@ class _Generaliser:
         first = values[0]
         if isinstance(first, Literal):
             return self._literal(values)
-        if any(type(v) is not type(first) for v in values):
-            self._fail(f"{self._what} depends on")
+        kinds = [(type(v), len(v) if isinstance(v, tuple) else 0) for v in values]
+        if any(k != kinds[0] for k in kinds):
+            self._fail(self._what, kinds)
         if isinstance(first, tuple):
-            if any(len(v) != len(first) for v in values):
-                self._fail(f"{self._what} depends on")
             hints = hint if isinstance(hint, tuple) and len(hint) == len(first) else first
             return tuple(self._merge(items, h) for items, h in zip(zip(*values, strict=True), hints, strict=True))
         if isinstance(first, Op):
@@ -177,31 +195,28 @@ class _Generaliser:
             fit = self.fitter.real
         found = None if fit is None else fit(values, hint, self._near)
         if found is None:
-            shown = ", ".join(f"{v!r} for {dict(t.sizes)}" for v, t in list(zip(values, self.traces, strict=True))[:3])
+            shown = ", ".join(map(repr, list(dict.fromkeys(values))[:3]))
             raise Differs(
-                f"export: {self._what} is no expression of the dimensions: {shown}\n"
-                "  A program can't hold a number that Python computes anew at each call",
+                f"export: {self._what} is {shown}, depending on {_sizes(self.traces, values)}, and no expression of "
+                "dimensions was found for it. A program can't hold a number that Python computes anew at each call",
                 self._location(),
             )
         return symbolic(found, self.traces[0].sizes)
 
     def _literal(self, values: Sequence[Literal]) -> Literal:
-        first = values[0].array
-        if any(v.array.dtype != first.dtype or v.array.shape != first.shape or v.array.tobytes() != first.tobytes()
-               for v in values):  # fmt: skip
-            raise Differs(
-                f"export: numbers made by NumPy or Python depend on {_sizes(self.traces)}; make them by tensor ops",
-                self._location(),
-            )
+        contents = [(v.array.dtype, v.array.shape, v.array.tobytes()) for v in values]
+        if any(c != contents[0] for c in contents):
+            where = _sizes(self.traces, contents)
+            raise Differs(f"export: {_MADE_OUTSIDE} {where}; make them by tensor ops", self._location())
         return values[0]
 
     def _location(self) -> str | None:
         return None if self._where is None or self._where.location is None else str(self._where.location)
 
-    def _fail(self, what: str) -> NoReturn:
+    def _fail(self, what: str, seen: Sequence[Any]) -> NoReturn:
         raise Differs(
-            f"export: {what} {_sizes(self.traces)}: the graphs differ. A dimension that decides how often a loop runs "
-            "or which branch is taken can't be dynamic",
+            f"export: {what} depends on {_sizes(self.traces, seen)}: the graphs differ. A dimension that decides how "
+            "often a loop runs, or which branch is taken, can't be dynamic",
             self._location(),
         )
 
