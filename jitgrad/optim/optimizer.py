@@ -30,7 +30,7 @@ class _Required:
 
 required = _Required()  # the default of an option that has none
 _HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
-_FOR_SCHEDULERS = frozenset({"initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"})
+_FOR_SCHEDULERS = frozenset({"swa_lr", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"})
 
 
 class State(WatchedDict):
@@ -313,8 +313,8 @@ def _fitting(p: Tensor, values: dict[str, Any]) -> dict[str, Any]:
     for key, value in values.items():
         if isinstance(value, Tensor):
             value = value.clone()  # type: ignore[attr-defined]
-            if key != "step" and p.dtype.is_floating_point:
-                value = convert(value, p.dtype)
+            if key != "step":
+                value = (convert(value, p.dtype) if p.dtype.is_floating_point else value).to(p.device)  # type: ignore[attr-defined]
         out[key] = value
     return out
 

@@ -31,7 +31,7 @@ def with_gradients(group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         if grad is None:
             continue
         with nullcontext() if tracer is None else tracer.module(names.get(id(p), f"parameter {number}")):
-            yield p, (-grad if group["maximize"] else grad)
+            yield p, (-grad if group.get("maximize") else grad)
 
 
 def scalar(x: Any, like: Tensor) -> Any:
@@ -44,9 +44,31 @@ def assign(t: Tensor, value: Any) -> None:
     write(t, convert(value, t.dtype), "step")
 
 
+def move(t: Tensor, towards: Any, share: Any) -> None:
+    """`t` goes that share of the way: a running mean with weight `1 - share` for what was."""
+    assign(t, t + (towards - t) * scalar(share, t))  # type: ignore[operator]
+
+
+def value_of(t: Tensor) -> Any:
+    """A 0-d tensor as a float, or while tracing as a 0-d float64 tensor."""
+    if local.mode.tracer is None:
+        return float(to_array(t))
+    return t.double()  # type: ignore[attr-defined]
+
+
+def larger(x: Any, y: Any) -> Any:
+    """The larger of two numbers or 0-d tensors."""
+    if isinstance(x, Tensor):
+        return x.clamp(min=y)  # type: ignore[attr-defined]
+    return y.clamp(min=x) if isinstance(y, Tensor) else max(x, y)  # type: ignore[attr-defined]
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """The smaller of two numbers or 0-d tensors."""
+    return -larger(-x, -y)
+
+
 def advance(step: Tensor) -> Any:
     """Count a step; how many there are, as a float or while tracing as a 0-d float64 tensor."""
     assign(step, step + 1)  # type: ignore[operator]
-    if local.mode.tracer is None:
-        return float(to_array(step))
-    return step.double()  # type: ignore[attr-defined]
+    return value_of(step)

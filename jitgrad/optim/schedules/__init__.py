@@ -1,0 +1,1 @@
+"""Learning-rate schedules, a file for each kind; `jitgrad.optim.lr_scheduler` has them all."""
