@@ -277,10 +277,11 @@ def _full_rank_lstsq(a: Array, b: Array, place: tuple[int, ...]) -> Array:
 
 
 def expm(x: Array) -> Array:
-    """The matrix exponential."""
+    """The matrix exponential, of single precision in double, since elements may differ by many powers of ten."""
     from scipy import linalg  # lazy: loads SciPy
 
-    return linalg.expm(x) if x.size else x.copy()
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    return np.asarray(linalg.expm(x.astype(wide)), x.dtype) if x.size else x.copy()
 
 
 def cofactors(x: Array) -> Array:

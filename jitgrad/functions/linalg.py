@@ -12,16 +12,17 @@ from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.complex import Conj
 from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.logical import LogicalOr
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.slicing import Diagonal
 
 from ..dispatch import apply
 from ..errors import located
 from ..fast_path import binary_method
-from ..promotion import Number
+from ..promotion import Number, result_dtype
 from ..tensor import Tensor
 from .dims import normalize_dims
-from .pointwise import broadcast_shape, check_tensor, expand, pointwise
+from .pointwise import broadcast_shape, check_tensor, convert, expand, filled, pointwise
 from .reductions import sum as sum_
 from .registry import public
 
@@ -93,8 +94,8 @@ Tensor.__matmul__ = _matmul_operator  # type: ignore[attr-defined]
 
 def _check_rank(name: str, x: Tensor, rank: int) -> Tensor:
     if check_tensor(x, name).ndim != rank:
-        kind = {1: "a vector", 2: "a matrix", 3: "a batch of matrices"}[rank]
-        raise located(ShapeError(f"{name}: {kind} is needed{operand_lines([x.type_])}"))
+        kind = {1: "1D tensors expected", 2: "expected a matrix", 3: "expected a 3D tensor, a batch of matrices"}[rank]
+        raise located(ShapeError(f"{name}: {kind}, but got {x.ndim}D{operand_lines([x.type_])}"))
     return x
 
 
@@ -139,7 +140,19 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     >>> jg.dot(jg.tensor([1.0, 2.0]), jg.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    return matmul(_check_rank("dot", input, 1), _check_rank("dot", tensor, 1))
+    x, y = _check_rank("dot", input, 1), _check_rank("dot", tensor, 1)
+    if x.dtype is not y.dtype:
+        raise located(
+            DTypeError(f"dot : expected both vectors to have same dtype, but found {x.dtype.name} and {y.dtype.name}")
+        )
+    if x.shape != y.shape:
+        raise located(
+            ShapeError(
+                f"inconsistent tensor size, expected tensor {list(x.shape)} and src {list(y.shape)} to have the same "
+                f"number of elements, but got {x.shape[0]} and {y.shape[0]} elements respectively"
+            )
+        )
+    return matmul(x, y)
 
 
 @public(out=True)
@@ -168,15 +181,26 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     """The sums of products over the last axis of both."""
     if input.ndim == 0 or other.ndim == 0:
         return pointwise(Mul(), input, other)
+    if input.shape[-1] != other.shape[-1]:
+        raise located(
+            ShapeError(
+                "inner() the last dimension must match on both input tensors but got shapes "
+                f"{list(input.shape)} and {list(other.shape)}"
+            )
+        )
     return tensordot(input, other, ([-1], [-1]))
 
 
 def _sum_with_product(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     """`beta * input + alpha * product`; with `beta` 0, NaN in `input` has no effect."""
-    if not product.dtype.is_differentiable and any(isinstance(x, float) for x in (beta, alpha)):
+    if check_tensor(input, name).dtype is not product.dtype:
         raise located(
-            DTypeError(f"{name}: For integral input tensors, beta and alpha must not be floating point numbers.")
+            DTypeError(
+                f"{name}: all operands must have the same dtype, but got {input.dtype.name} and {product.dtype.name}"
+            )
         )
+    if not product.dtype.is_differentiable:
+        beta, alpha = (int(x) if isinstance(x, float) else x for x in (beta, alpha))  # as PyTorch does
     if alpha != 1:
         product = pointwise(Mul(), product, alpha)
     shape = product._data.shape
@@ -206,8 +230,29 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: N
 
 @public(inplace=True, out=True)
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * outer(vec1, vec2)`."""
-    return _sum_with_product("addr", input, outer(vec1, vec2), beta, alpha)
+    """`beta * input + alpha * outer(vec1, vec2)`; of bools, "or" and "and" in place of sum and product.
+
+    >>> import jitgrad as jg
+    >>> jg.addr(jg.zeros(2, 2), jg.tensor([1.0, 2.0]), jg.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    product = outer(vec1, vec2)
+    dtype = result_dtype(check_tensor(input, "addr"), product)
+    if not dtype.is_differentiable:
+        for which, x in (("beta", beta), ("alpha", alpha)):
+            if isinstance(x, float):
+                raise located(
+                    DTypeError(f"For integral input tensors, argument {which} must not be a floating point number.")
+                )
+    if dtype.kind == "bool":
+        terms = [t for t, factor in ((input, beta), (product, alpha)) if factor]
+        shape = product._data.shape
+        out = filled(shape, dtype, False)
+        for term in terms:
+            out = apply(LogicalOr(), out, expand(term, shape))
+        return out
+    return _sum_with_product("addr", convert(input, dtype), convert(product, dtype), beta, alpha)
 
 
 @public(inplace=True, out=True)
@@ -222,7 +267,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, a
     return _sum_with_product("addbmm", input, apply(Sum((0,), False), bmm(batch1, batch2)), beta, alpha)
 
 
-@public(method=False)
+@public(method=False, out=True)
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> Tensor:
     """Products summed over `dims`: as many last axes of `a` and first ones of `b`, or two lists of axes.
 
@@ -230,11 +275,21 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     >>> jg.tensordot(jg.ones(2, 3, 4), jg.ones(3, 4, 5)).shape
     jitgrad.Size([2, 5])
     """
-    left, right = _contracted_axes(a, b, dims)
-    if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
-        raise located(
-            ShapeError(f"tensordot: contracted axes {left} and {right} differ{operand_lines([a.type_, b.type_])}")
-        )
+    left, right = _contracted_axes(check_tensor(a, "tensordot"), check_tensor(b, "tensordot"), dims)
+    if a.dtype is not b.dtype:
+        raise located(DTypeError(f"tensordot: both inputs should have same dtype{operand_lines([a.type_, b.type_])}"))
+    for i, j in zip(left, right, strict=True):  # an axis of length 1 is repeated
+        if a.shape[i] == 1 != b.shape[j]:
+            b = apply(Sum((j,), True), b)
+        elif b.shape[j] == 1 != a.shape[i]:
+            a = apply(Sum((i,), True), a)
+        elif a.shape[i] != b.shape[j]:
+            raise located(
+                ShapeError(
+                    f"tensordot: contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and "
+                    f"second has size {b.shape[j]} in dim {j}{operand_lines([a.type_, b.type_])}"
+                )
+            )
     kept_a = tuple(i for i in range(a.ndim) if i not in left)
     kept_b = tuple(i for i in range(b.ndim) if i not in right)
     inside = math.prod(a.shape[i] for i in left)
@@ -253,7 +308,10 @@ def _contracted_axes(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise located(ShapeError(f"tensordot: {dims} dims do not fit{operand_lines([a.type_, b.type_])}"))
+            bound = ">= 0" if dims < 0 else "< ndim_a or ndim_b"
+            raise located(
+                ShapeError(f"tensordot expects dims {bound}, but got dims={dims}{operand_lines([a.type_, b.type_])}")
+            )
         return tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
     if len(dims) != 2:
         raise located(ArgumentTypeError("tensordot: dims must be a number or two lists of axes"))
@@ -261,6 +319,23 @@ def _contracted_axes(
     if len(left) != len(right):
         raise located(ShapeError("tensordot: both dimension lists should have same length"))
     return left, right
+
+
+@public(out=True)
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: each element of `input` replaced by itself times `other`.
+
+    >>> import jitgrad as jg
+    >>> jg.kron(jg.eye(2), jg.tensor([[1.0, 2.0]]))
+    tensor([[1., 2., 0., 0.],
+            [0., 0., 1., 2.]])
+    """
+    x, y = check_tensor(input, "kron"), check_tensor(other, "kron")
+    rank = max(x.ndim, y.ndim)
+    left, right = ((1,) * (rank - t.ndim) + tuple(t.shape) for t in (x, y))
+    coarse = _reshape(x, tuple(n for pair in left for n in (pair, 1)))
+    fine = _reshape(y, tuple(n for pair in right for n in (1, pair)))
+    return _reshape(pointwise(Mul(), coarse, fine), tuple(n * m for n, m in zip(left, right, strict=True)))
 
 
 @public()
