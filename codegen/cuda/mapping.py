@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from jitgrad.ir.scalar import Expr
+from jitgrad.ir.scalar import MATH, Expr, Fn
 from jitgrad.ir.scalar_eval import Evaluator
 
 from ..loops import walk
@@ -31,7 +31,8 @@ _Access: TypeAlias = tuple[Expr, Expr | None]
 
 WARP: Final = 32
 _IN_FLIGHT: Final = 4  # iterations of a thread whose loads are issued together, so that memory is kept busy
-_SMALL: Final = 64  # operations up to which a loop is worth that
+_SMALL: Final = 64  # weight up to which a loop is worth that
+_WEIGHT: Final = {**dict.fromkeys(MATH, 8), Fn.DIV: 16, Fn.REM: 16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,5 +176,5 @@ def _may_unroll(loop: Loop, shared: frozenset[int]) -> bool:
     roots = [e for s in loop.body for e in walk.expressions(s)]
     order = walk.postorder(roots)
     touched = {x.buffer for x in walk.loads(roots)} | walk.stored_buffers(loop.body)
-    small = sum(e.fn is not None for e in order) <= _SMALL
+    small = sum(_WEIGHT.get(e.fn, 1) for e in order if e.fn is not None) <= _SMALL
     return small and not own and bool(walk.loads(roots)) and not touched & shared

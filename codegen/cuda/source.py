@@ -24,7 +24,7 @@ from jitgrad.ir.scalar import Expr
 from ..loops import walk
 from ..loops.analysis import changes
 from ..loops.folds import Fold
-from ..loops.ir import Init, Kernel, Load, Loop, Stmt, Store, Update
+from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update
 from . import expressions
 from .expressions import bare
 from .mapping import Mapping
@@ -171,15 +171,18 @@ class _SourcePrinter(ValuePrinter):
         roots = [e for s in loop.body for e in walk.expressions(s)]
         accs = {("acc", i) for i in walk.updated_accumulators(loop.body)}
         early = [x for x in walk.loads(roots) if not self.dependencies.of(x) & accs]
+        for x in early:
+            if not self.dependencies.of(x) & changes(loop):
+                self.name(x)
         known: list[dict[Expr, str]] = []
         for place in places:
-            with self.scope() as names, self.renamed(loop.var.name, place):
+            with self.counting(loop.body), self.scope() as names, self.renamed(loop.var.name, place):
                 for x in early:
                     self.name(x)
                 known.append(dict(names))
         for place, names in zip(places, known):
             with self.scope() as own, self.renamed(loop.var.name, place):
-                own.update({e: text for e, text in names.items() if isinstance(e, Load)})
+                own.update(names)
                 self.block(loop.body)
 
     def _threaded_loop(self, loop: Loop, folds: tuple[Fold, ...]) -> None:

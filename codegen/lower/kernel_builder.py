@@ -77,6 +77,7 @@ class KernelBuilder:
     merged: set[LoopVar] = field(default_factory=set)
     extents: dict[LoopVar, int] = field(default_factory=dict)
     place: dict[LoopVar, Expr] = field(default_factory=dict)  # the group's variables in terms of the kernel's
+    flat: tuple[Index, Expr] | None = None  # variables that have been split from one place, and that place
     _buffers: dict[Operand, int] = field(default_factory=dict)
     _read: set[int] = field(default_factory=set)
     _written: set[int] = field(default_factory=set)
@@ -168,6 +169,8 @@ class KernelBuilder:
     def address(self, number: int, index: Index) -> Expr:
         """The flat index of an element of a contiguous value."""
         shape = self.shape_of(number)
+        if self.flat is not None and self._is_flat(shape, index):
+            return self.flat[1]
         total = Affine()
         stride, whole = LITERAL_ONE, True
         names: tuple[str, ...] = ()
@@ -183,6 +186,13 @@ class KernelBuilder:
             key: Hashable = ("lengths", names) if whole else ("stride", number, place)
             stride = Coefficient(stride.value * n, key)
         return self.linear(total)
+
+    def _is_flat(self, shape: Shape, index: Index) -> bool:
+        """Whether an index runs through all of a value as `flat` does."""
+        assert self.flat is not None
+        entries = [(e, n) for e, n in zip(index, shape) if not (n == 1 and e is ZERO)]
+        same = len(entries) == len(self.flat[0]) and all(e is v for (e, _), v in zip(entries, self.flat[0]))
+        return same and all(isinstance(e, LoopVar) and self.extents.get(e) == n for e, n in entries[1:])
 
     def linear(self, form: Affine) -> Expr:
         """An affine form as an expression."""

@@ -65,6 +65,7 @@ def parallel(b: KernelBuilder, axes: Sequence[Axis], inner: int, flat: bool) -> 
         return [], 1
     if flat and len(axes) > 1:
         b.split(TASK, axes)
+        b.flat = tuple(v for a in axes for v in a.variables), TASK
         kind = PARALLEL if inner else f"{PARALLEL}_{VECTOR}"
         return [Header(TASK, scalar.const(0), b.length(axes), kind)], math.prod(a.extent for a in axes)
     if len(axes) < 2 or len(axes) + inner < 3:

@@ -75,6 +75,8 @@ def _phase(
     folds = [new_fold(lowering, r) for r in roots]
     inner = [r for r in lowering.full_stores if phases.phase(r) == p]
     stmts: list[Stmt] = [s for f in folds for s in f.inits()]
+    if lowering.tuning.flat and not short and len(reduced) > 1:
+        reduced = [_together(b, reduced)]
     if not short and reduced and any(not f.is_exact for f in folds):
         stmts += _blocked(lowering, b, reduced, roots, folds, inner)
     else:
@@ -83,6 +85,13 @@ def _phase(
     for root, fold in zip(roots, folds):
         stmts.append(Init(lowering.bindings[root.number].index, fold.result))
     return stmts
+
+
+def _together(b: KernelBuilder, axes: Sequence[Axis]) -> Axis:
+    """One axis that runs through all of `axes`, which are placed by it."""
+    together = Axis((loop_var("j0"),), math.prod(a.extent for a in axes))
+    b.split(together.var, axes)
+    return together
 
 
 def _blocked(

@@ -1,0 +1,34 @@
+"""Whole programs as CUDA source, run by one thread after another: for the sizes of either kind of machine."""
+
+import numpy as np
+import pytest
+from codegen.formulas import CASES, arrays, build
+from cuda_kernels import run_graph, run_sequentially
+
+from jitgrad.codegen.loops.interpret import interpret
+from jitgrad.codegen.lower import CPU_TUNING, GPU_TUNING
+from jitgrad.ir import interpreter
+
+
+def one_thread(launch, buffers):
+    run_sequentially(launch.kernel, buffers, launch.slots, launch.params)
+
+
+def strictly(launch, buffers):
+    run_sequentially(launch.kernel, buffers, launch.slots, launch.params, strict=True)
+
+
+def interpreted(launch, buffers):
+    interpret(launch.kernel, buffers, launch.slots, launch.params)
+
+
+@pytest.mark.parametrize("tuning", [CPU_TUNING, GPU_TUNING], ids=["for cpu", "for gpu"])
+@pytest.mark.parametrize("run", [one_thread, strictly, interpreted], ids=["source", "strict source", "interpreted"])
+@pytest.mark.parametrize("case", CASES)
+def test_programs(case, run, tuning):
+    types, formula = CASES[case]
+    graph, inputs = build(types, formula), arrays(types)
+    want = interpreter.run(graph, inputs)
+    for have, expected in zip(run_graph(graph, inputs, run, tuning), want, strict=True):
+        assert (have.shape, have.dtype) == (np.shape(expected), np.asarray(expected).dtype)
+        np.testing.assert_allclose(have, expected, rtol=2e-5, atol=2e-5)  # float32 sums of some hundred terms
