@@ -53,7 +53,7 @@ from .autograd import (
     set_grad_enabled,
 )
 from .compiler import assert_no_compile, compile
-from .device import device
+from .device import device, get_default_device, set_default_device
 from .export import export, load_program
 from .functions import (
     arithmetic as _arithmetic,
@@ -173,7 +173,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Generator", "JitgradError", "Size", "Tensor", "assert_no_compile", "autograd", "bfloat", "bfloat16",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64", "config",
-    "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "dump", "enable_grad", "export",
+    "contiguous_format", "cuda", "default_generator", "device", "get_default_device", "set_default_device", "double", "dtype", "dump", "enable_grad", "export",
     "fft", "float16",
     "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
     "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked", "memory_format", "nn", "no_grad", "optim",

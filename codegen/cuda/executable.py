@@ -7,8 +7,8 @@ It runs the same `Plan` as the CPU: one arena, kernels, matrix products by cuBLA
 on the host: its operands are copied there, and its results back; `stats.host_steps` says how many there are. Inputs
 of any strides are taken; a host array (a number that Python gives anew) is copied to the device first.
 
-Where nothing runs on the host, a call whose memory is where it was in an earlier one replays a CUDA graph: one launch
-for all of it. Since the memory pool gives back the blocks that a loop has just freed, that is what happens in loops.
+What runs between calls of the host is launched as one CUDA graph where the memory is where it was in an earlier call
+(`segments`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitgrad.ir.config import config
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.types import Device
 
@@ -31,19 +30,19 @@ from .runtime.array import DeviceArray
 from .runtime.copies import assign, contiguous, download
 from .runtime.gpu import Gpu, gpu
 from .runtime.protocol import Array, CompiledKernel
+from .segments import segments_of
 from .steps import CopiedBytes, LaunchedKernel, MultipliedMatrices, Regions, RunOnHost, Step
 
 AnyArray = DeviceArray | Array
-_MAX_GRAPHS: Final = 4
-_MAX_SEEN: Final = 16
+_ALIGNMENT: Final = 16  # bytes
 
 
 class CudaExecutable:
     """A plan with its kernels, for one device. Made by `compile_graph`."""
 
     __slots__ = (
-        "_constants", "_device", "_first_output", "_graphs", "_inputs", "_outputs", "_seen", "_steps", "_text",
-        "_writable", "aliases", "kernels", "name", "plan", "stats",
+        "_constants", "_device", "_first_output", "_inputs", "_outputs", "_segments", "_text", "_writable", "aliases",
+        "kernels", "name", "plan", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -62,10 +61,8 @@ class CudaExecutable:
         self._outputs = tuple((k, v.type.shape, v.type.dtype.np) for k, v in enumerate(graph.outputs))
         self._writable = tuple(sorted(set(plan.aliases.values())))
         self._constants: list[DeviceArray] | None = None
-        self._steps = steps_of(plan, kernels, gpu(index))
-        self._graphs: dict[tuple[int, ...], _CapturedGraph] = {}
-        self._seen: dict[tuple[int, ...], None] = {}
-        stats.host_steps = sum(isinstance(s, RunOnHost) for s in self._steps)
+        self._segments = segments_of(steps_of(plan, kernels, gpu(index)))
+        stats.host_steps = sum(isinstance(s, RunOnHost) for s in self._segments)
 
     @property
     def steps(self) -> tuple[Any, ...]:
@@ -76,7 +73,9 @@ class CudaExecutable:
         """The outputs. An output that aliases an input is that input's array itself."""
         g = gpu(self._device)
         self._check(inputs, g)
-        plain = [contiguous(x) if x.__class__ is DeviceArray else g.upload(x) for x in inputs]  # type: ignore[arg-type]
+        numbers = [x for x in inputs if x.__class__ is not DeviceArray]
+        on_device = iter(self._uploaded(g, numbers) if numbers else ())
+        plain = [contiguous(x) if x.__class__ is DeviceArray else next(on_device) for x in inputs]  # type: ignore[arg-type]
         outputs: list[AnyArray] = []
         arrays: list[DeviceArray] = [*plain]
         for k, shape, dtype in self._outputs:
@@ -86,9 +85,12 @@ class CudaExecutable:
             outputs.append(made if source is None else inputs[source])
         arrays += self._uploaded_constants(g)
         arena = g.memory(self.plan.arena_bytes) if self.plan.arena_bytes else None
-        self._run(g, tuple([*[x.pointer for x in arrays], 0 if arena is None else arena.pointer]))
-        for i in self._writable:
-            self._write_back(inputs[i], plain[i])
+        pointers = (*[x.pointer for x in arrays], 0 if arena is None else arena.pointer)
+        stream = g.stream
+        for segment in self._segments:
+            segment.run(g, pointers, stream)
+        if self._writable:
+            self._write_back(inputs, plain)
         return outputs
 
     def _check(self, inputs: Sequence[AnyArray], g: Gpu) -> None:
@@ -115,42 +117,31 @@ class CudaExecutable:
         return self._constants
 
     @staticmethod
-    def _write_back(target: AnyArray, source: DeviceArray) -> None:
-        """A copy that was made of a written input goes back to it."""
-        if not isinstance(target, DeviceArray):
-            np.copyto(target, download(source))
-        elif target is not source:
-            assign(target, source)
+    def _uploaded(g: Gpu, arrays: Sequence[Array]) -> list[DeviceArray]:
+        """Host arrays, numbers for the most part, on the device by one copy."""
+        places = [0]
+        for x in arrays:
+            places.append(places[-1] + -(-max(x.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT)
+        staged = np.zeros(places[-1], np.uint8)
+        for at, x in zip(places, arrays):
+            staged[at : at + x.nbytes] = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+        memory = g.upload(staged).memory
+        return [DeviceArray(memory, x.shape, x.dtype, None, at) for at, x in zip(places, arrays)]
 
-    def _run(self, g: Gpu, pointers: tuple[int, ...]) -> None:
-        """All steps: one by one, or as a captured graph where the same memory has come before."""
-        if self.stats.host_steps or len(self._steps) < 2 or g.kept is not None or not config.cuda_graphs:
-            return self._run_steps(g, pointers)
-        found = self._graphs.get(pointers)
-        if found is not None:
-            return g.runtime.replay(found.number, g.stream)
-        if pointers not in self._seen:
-            self._seen[pointers] = None
-            if len(self._seen) > _MAX_SEEN:
-                self._seen.pop(next(iter(self._seen)), None)
-            return self._run_steps(g, pointers)
-        captured = self._graphs[pointers] = self._capture(g, pointers)
-        if len(self._graphs) > _MAX_GRAPHS:
-            self._graphs.pop(next(iter(self._graphs)), None)
-        g.runtime.replay(captured.number, g.stream)
-
-    def _capture(self, g: Gpu, pointers: tuple[int, ...]) -> _CapturedGraph:
-        g.runtime.begin_capture(g.stream)
-        try:
-            self._run_steps(g, pointers)
-        finally:
-            number = g.runtime.end_capture(g.stream)
-        return _CapturedGraph(g, number)
-
-    def _run_steps(self, g: Gpu, pointers: tuple[int, ...]) -> None:
-        stream = g.stream
-        for step in self._steps:
-            step.run(g, pointers, stream)
+    def _write_back(self, inputs: Sequence[AnyArray], plain: Sequence[DeviceArray]) -> None:
+        """Copies that were made of written inputs go back to them, those of the host by one copy."""
+        staged: Array | None = None
+        for i in self._writable:
+            target, source = inputs[i], plain[i]
+            if isinstance(target, DeviceArray):
+                if target is not source:
+                    assign(target, source)
+                continue
+            if staged is None:
+                size = source.memory.nbytes
+                staged = download(DeviceArray(source.memory, (size,), np.dtype(np.uint8)))
+            part = staged[source.offset : source.offset + target.nbytes]
+            np.copyto(target, part.view(target.dtype).reshape(target.shape))
 
     def dump(self, folder: Path | None = None) -> Mapping[str, str]:
         """The stages as text: `graph`, `groups`, `kernels`, `plan`, `cuda`, `ptx`; in files of `folder` too."""
@@ -160,19 +151,6 @@ class CudaExecutable:
             for stage, text in pieces.items():
                 (folder / f"{stage}.txt").write_text(text, "utf-8")
         return pieces  # type: ignore[no-any-return]
-
-
-class _CapturedGraph:
-    """A graph of the runtime's, released with its last reference."""
-
-    __slots__ = ("_gpu", "number")
-
-    def __init__(self, g: Gpu, number: int) -> None:
-        self._gpu = g
-        self.number = number
-
-    def __del__(self) -> None:
-        self._gpu.runtime.release_graph(self.number)
 
 
 def compile_for(device: Device, kernels: Sequence[Kernel], numerics: str) -> list[CompiledKernel]:

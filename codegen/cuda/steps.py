@@ -71,7 +71,7 @@ class LaunchedKernel:
     def of(cls, launch: Launch, kernel: CompiledKernel, regions: Regions, g: Gpu) -> LaunchedKernel:
         """The launch, with all that does not change from call to call done."""
         lengths = [o.length if isinstance(o, Scratch) else o.type.numel for o in launch.operands]
-        prepared = g.runtime.prepare(kernel, lengths, launch.slots, launch.params)
+        prepared = g.runtime.prepare(kernel, lengths, launch.slots, launch.params, g.index)
         return cls(prepared, tuple(regions.spot(o) for o in launch.operands))
 
     def run(self, g: Gpu, pointers: Pointers, stream: int) -> None:

@@ -13,6 +13,7 @@ from jitgrad.ir.types import Device
 from ..autograd.grad_mode import no_grad
 from ..autograd.hooks import RemovableHandle
 from ..compiler import compile as compile_function
+from ..creation import empty
 from ..device import as_device
 from ..epoch import COUNTER_FIELDS, HookTable
 from ..mode import local
@@ -230,18 +231,24 @@ class Module(ModuleState):
                 dtype = arg
             elif isinstance(arg, Tensor):
                 dtype, device = arg.dtype, arg.device
-            elif isinstance(arg, (str, Device)):
+            elif isinstance(arg, (str, Device)) or type(arg) is int:
                 device = arg
             elif arg is not None and not isinstance(arg, bool):
                 raise TypeError(f"to() received an invalid argument of type {type(arg).__name__}")
-        as_device(device)
-        if dtype is None:
+        non_blocking = non_blocking or True in [arg for arg in args if isinstance(arg, bool)]
+        where = None if device is None else as_device(device)
+        if dtype is None and where is None:
             return self
-        if not dtype.is_differentiable:
+        if dtype is not None and not dtype.is_differentiable:
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
-        return self._apply(lambda t: t.to(dtype) if t.dtype.is_differentiable else t)  # type: ignore[attr-defined]
+
+
+        def converted(t: Any) -> Any:
+            return t.to(where, dtype if t.dtype.is_differentiable else None, non_blocking=non_blocking)
+
+        return self._apply(converted)
 
     def type(self, dst_type: Any) -> Any:
         """Convert all parameters and buffers to a dtype."""
@@ -267,13 +274,17 @@ class Module(ModuleState):
         return self._floats_to(dtypes.bfloat16)
 
     def cpu(self) -> Any:
-        """Itself: everything is on the CPU."""
-        return self
+        """Move all parameters and buffers to the CPU, in place."""
+        return self._apply(lambda t: t.cpu())  # type: ignore[attr-defined]
 
     def cuda(self, device: Any = None) -> Any:
-        """An error: there is no CUDA device."""
-        as_device("cuda" if device is None or isinstance(device, int) else device)
-        return self
+        """Move all parameters and buffers to a CUDA device, by default the current one, in place."""
+        where = as_device("cuda" if device is None else device)
+        return self._apply(lambda t: t.to(where))  # type: ignore[attr-defined]
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+        """Move all parameters and buffers to a device without their numbers, in place."""
+        return self._apply(lambda t: empty(tuple(t.shape), dtype=t.dtype, device=device), recurse)
 
     def share_memory(self) -> Any:
         """Itself; threads share memory as it is."""

@@ -8,6 +8,11 @@ import sys
 LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.cli.doctor", "jitgrad.codegen"): "the doctor works where code generation does not load",
     ("jitgrad.backend", "jitgrad.codegen"): "loads Numba, which small eager scripts never need",
+    ("jitgrad.codegen.compile", "jitgrad.codegen.cuda"): "only graphs for a CUDA device need it",
+    ("jitgrad.codegen.cuda.runtime.gpu", "jitgrad.codegen.cuda.runtime.hardware"): "or the simulator, as configured",
+    ("jitgrad.codegen.cuda.runtime.gpu", "jitgrad.codegen.cuda.runtime.simulator"): "or the hardware, as configured",
+    ("jitgrad.codegen.cuda.runtime.hardware", "cuda"): "packages of an extra, loaded when CUDA is asked for",
+    ("jitgrad.codegen.cuda.runtime.hardware", "cupy_backends"): "of an extra, loaded by the first matrix product",
     ("jitgrad.codegen.cpu.blas", "scipy"): "only where SciPy's wheel has no OpenBLAS to open directly",
     ("jitgrad.export", "jitgrad.export.exporting"): "only exporting needs the printer, the parser and the rest",
     ("jitgrad.export", "jitgrad.export.program"): "only reading a program needs the parser and the rest",

@@ -140,7 +140,7 @@ def _run(g: Gpu, target: DeviceArray, source: DeviceArray) -> None:
         *(x for axis in axes for x in axis),
     ]  # fmt: skip
     lengths = [(high_source - low_source) // unit, (high_target - low_target) // unit]
-    prepared = g.runtime.prepare(kernel, lengths, slots, ())
+    prepared = g.runtime.prepare(kernel, lengths, slots, (), g.index)
     g.runtime.launch(prepared, [low_source, low_target], g.stream)
 
 

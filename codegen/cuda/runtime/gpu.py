@@ -14,9 +14,9 @@ from jitgrad.ir.errors import DeviceError
 from jitgrad.ir.types import Device
 
 from .array import DeviceArray, Memory
-from .pinned import pinned_block
+from .pinned import pinned_block, pinned_empty
 from .pool import MemoryPool
-from .protocol import Array, DeviceProperties, Runtime
+from .protocol import Array, DeviceProperties, OutOfMemoryError, Runtime
 
 
 class StreamHandle:
@@ -83,11 +83,20 @@ class Gpu:
         source = np.ascontiguousarray(array).reshape(array.shape)
         made = self.empty(source.shape, source.dtype)
         if source.nbytes:
+            if self.kept is not None:  # a graph that is captured reads them at each replay
+                source, non_blocking = self._kept_copy(source), True
             block = pinned_block(source) if non_blocking else None
             self.runtime.to_device(made.pointer, source, self.stream, block is None)
             if block is not None:
                 block.used(self.index, self.stream)
         return made
+
+    def _kept_copy(self, source: Array) -> Array:
+        assert self.kept is not None
+        copy = pinned_empty(self.runtime, source.shape, source.dtype)
+        np.copyto(copy, source)
+        self.kept.append(copy)
+        return copy
 
     def synchronize(self) -> None:
         """Wait for everything on the device."""
@@ -173,3 +182,9 @@ def capturing(g: Gpu, kept: list[Any]) -> Iterator[None]:
         yield
     finally:
         g.kept = before
+
+
+__all__ = [
+    "Gpu", "Machine", "OutOfMemoryError", "StreamHandle", "capturing", "current_device", "gpu", "machine",
+    "set_device", "set_stream",
+]  # fmt: skip

@@ -130,7 +130,7 @@ class Runtime(Protocol):
         """Kernels for a device, in order."""
 
     def prepare(
-        self, kernel: CompiledKernel, lengths: Sequence[int], slots: Sequence[int], params: Sequence[Any]
+        self, kernel: Any, lengths: Sequence[int], slots: Sequence[int], params: Sequence[Any], device: int
     ) -> Any:
         """A launch with all that does not depend on addresses done; `lengths` are those of the buffers, in elements."""
 

@@ -169,7 +169,7 @@ class Simulator:
         return [InterpretedKernel(k) for k in kernels]
 
     def prepare(
-        self, kernel: CompiledKernel, lengths: Sequence[int], slots: Sequence[int], params: Sequence[Any]
+        self, kernel: Any, lengths: Sequence[int], slots: Sequence[int], params: Sequence[Any], device: int
     ) -> PreparedLaunch:
         """All but the addresses."""
         return PreparedLaunch(kernel, tuple(lengths), tuple(slots), tuple(params))
