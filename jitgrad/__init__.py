@@ -41,6 +41,7 @@ from . import (
     random,
     sampling,
     serialization,
+    signal,
     special,
     utils,
 )
@@ -158,6 +159,8 @@ from .layouts import (
 from .linalg import distances as _distances
 from .linalg import older as _older
 from .random import Generator, default_generator
+from .signal import older as _windows
+from .signal import stft as _stft
 from .tensor import Size, Tensor
 
 half, float, double, bfloat, int, long, short, cfloat, cdouble = (
@@ -178,6 +181,6 @@ __all__ = [
     "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
     "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked", "memory_format", "nn", "no_grad", "optim",
     "preserve_format",
-    "random", "set_grad_enabled", "short", "special", "strided", "uint8", "utils",
+    "random", "set_grad_enabled", "short", "signal", "special", "strided", "uint8", "utils",
     *sorted(FUNCTIONS),
 ]  # fmt: skip
