@@ -204,7 +204,12 @@ def _accumulate(flow: dict[Any, Any], e: Any, g: Any, create: bool) -> None:
         flow[e] = before + g
     else:
         tracer = local.mode.tracer
-        flow[e] = whole.add_data(before, g) if tracer is None else tracer.add(before, g)
+        if tracer is None:
+            flow[e] = whole.add_data(before, g)
+            return
+        node = e[0] if e.__class__ is tuple else e
+        with tracer.module(*tracer.scopes.get(getattr(node, "seq", -1), ())):
+            flow[e] = tracer.add(before, g)
 
 
 def node_gradients(node: TapeNode, out: Sequence[Any], known: dict[Any, Any], create: bool) -> Sequence[Any]:

@@ -1,6 +1,6 @@
 // The graph on a canvas: drawing what is in sight, moving about, and what is under the pointer.
 
-const MARGIN = 24;
+const MARGIN = 22, TOP = 48, BOTTOM = 46; // the tools and the legend have room
 
 class GraphCanvas {
   constructor(canvas) {
@@ -32,12 +32,12 @@ class GraphCanvas {
   fit(box = this.root, most = 1) {
     if (!box || !this.w) return;
     const k = Math.min(most, this.scaleFor(box));
-    this.view = { k, x: this.w / 2 - k * (box.x + box.w / 2), y: (this.h - 20) / 2 - k * (box.y + box.h / 2) };
-    if (k * box.h > 0.8 * this.h) this.view.y = MARGIN - k * box.y;
+    const room = this.h - TOP - BOTTOM;
+    this.view = { k, x: this.w / 2 - k * (box.x + box.w / 2), y: TOP + Math.max(0, room - k * box.h) * 0.3 - k * box.y };
   }
   /** The largest scale at which a box is in sight as a whole. */
   scaleFor(box) {
-    return Math.min((this.w - 2 * MARGIN) / Math.max(1, box.w), (this.h - 2 * MARGIN - 20) / Math.max(1, box.h));
+    return Math.min((this.w - 2 * MARGIN) / Math.max(1, box.w), (this.h - TOP - BOTTOM) / Math.max(1, box.h));
   }
 
   /** Bring a box into sight, large enough to be read. */
@@ -87,9 +87,20 @@ class GraphCanvas {
     if (box.node >= 0) return this._leaf(box);
     if (!box.open) return this._folded(box);
     if (box !== this.root) this._frame(box);
-    if (box.w * this.view.k < 24) return; // too small to see anything inside
+    if (Math.min(box.w, box.h) * this.view.k < 14 && box.scope.parent) return this._stripes(box); // too small to see inside
     for (const e of box.edges) this._edge(e, box);
     for (const child of box.children) this._box(child);
+  }
+
+  /** Colours alone. */
+  _stripes(box) {
+    const c = this.context;
+    let y = box.y;
+    for (const [color, share] of app.shares(box.scope)) {
+      c.fillStyle = color;
+      c.fillRect(box.x + 2, y, box.w - 4, box.h * share);
+      y += box.h * share;
+    }
   }
 
   _frame(box) {

@@ -181,20 +181,22 @@ class Stage {
   }
 }
 
-/** By module, without the part of the step: the composites that its forward pass was captured as, if they are few. */
+/** By module, without the part of the step: the composites that its forward pass was captured as, or its rarest op. */
 function moduleHints(data) {
-  const found = new Map(), stage = data.stages[0];
+  const found = new Map(), stage = data.stages[0], counts = new Map();
+  for (const o of stage.op) counts.set(o, (counts.get(o) || 0) + 1);
   stage.op.forEach((o, n) => {
     const op = data.ops[o], path = data.scopes[stage.scope[n]];
     if (path[0] === "backward" || path[0] === "update" || op.constant !== undefined) return;
     const key = (path[0] === "forward" ? path.slice(1) : path).join("/");
-    if (!found.has(key)) found.set(key, { composites: new Set(), ops: new Set() });
-    found.get(key)[op.kind === "composite" || op.kind === "product" ? "composites" : "ops"].add(op.name);
+    if (!found.has(key)) found.set(key, { composites: new Set(), ops: new Map() });
+    if (op.kind === "composite" || op.kind === "product") found.get(key).composites.add(op.name);
+    else found.get(key).ops.set(op.name, Math.min(counts.get(o), found.get(key).ops.get(op.name) ?? Infinity));
   });
   const hints = new Map();
   for (const [key, { composites, ops }] of found) {
-    const names = [...(composites.size ? composites : ops)];
-    if (names.length <= 2 && key) hints.set(key, names.join(", "));
+    const names = composites.size ? [...composites] : [...ops.keys()].sort((a, b) => ops.get(a) - ops.get(b));
+    if (key) hints.set(key, names.length <= 2 ? names.join(", ") : `${names[0]}, …`);
   }
   return hints;
 }

@@ -2,7 +2,7 @@
 
 const GAP_X = 14, GAP_Y = 24, GAP_PARTS = 24;
 const LONGEST_ROUTE = 10; // layers that an edge is led around boxes for; longer ones go straight
-const WIDEST = 1500; // of one row
+const WIDEST = 1200; // of one row, but where there is much
 const SWEEPS = 6;
 
 /**
@@ -56,7 +56,8 @@ function layoutPart({ items, edges }) {
   const rows = [];
   for (const cell of cells) (rows[cell.layer] ||= []).push(cell);
   order(rows);
-  const lines = wrapped(rows);
+  const area = cells.reduce((sum, c) => sum + (c.w + GAP_X) * (c.h + GAP_Y), 0);
+  const lines = wrapped(rows, Math.max(WIDEST, 1.5 * Math.sqrt(area)));
   placeRows(lines);
   const [left, right] = cells.reduce(([l, r], c) => [Math.min(l, c.cx - c.w / 2), Math.max(r, c.cx + c.w / 2)], [Infinity, -Infinity]);
   let y = 0;
@@ -125,12 +126,12 @@ function order(rows) {
 }
 
 /** Rows that are too wide become several. */
-function wrapped(rows) {
+function wrapped(rows, widest) {
   const lines = [];
   for (const row of rows) {
     let line = [], width = 0;
     for (const c of row) {
-      if (line.length && width + c.w > WIDEST) { lines.push(line); line = []; width = 0; }
+      if (line.length && width + c.w > widest) { lines.push(line); line = []; width = 0; }
       line.push(c);
       width += c.w + GAP_X;
     }

@@ -1,7 +1,8 @@
 // The page's state, what changes it, and the keys.
 
 const VIEWS = { graph: "Graph", steps: "Steps", memory: "Memory", text: "Text" };
-const SMALLEST = 0.52; // scale to begin with, so that names can be read
+const SMALLEST = 0.42; // scale to begin with, so that names can be read
+const FEW = 60; // nodes that are shown all
 const TRIES = 80; // scopes that may be unfolded to begin with
 const KEYS = [
   ["1 2 3 4", "graph, steps, memory, text"], ["[  ]", "stage before, stage after"], ["/", "find"], ["arrows", "along the graph"],
@@ -48,6 +49,10 @@ const app = {
     this.graph.fit();
     this.graph.paint();
     this.setView(this.view);
+    this.selectWanted(wanted);
+  },
+
+  selectWanted(wanted) {
     const [kind, argument] = (wanted.get("select") || "").split(/:(.*)/s);
     if (argument) this.select(kind === "scope" ? { kind, id: argument } : kind === "step" ? { kind, k: Number(argument) } : { kind: "node", n: Number(argument) }, true);
   },
@@ -67,14 +72,15 @@ const app = {
     this.remember();
   },
 
-  /** Unfold from the outside in, as long as all of it can be read at once. */
+  /** Unfold from the outside in, as long as all of it can be read at once; of modules only those that have some. */
   expandToFit() {
     this.builder = this.builders[this.index] ||= new SceneBuilder(this.stage);
     let level = [...this.stage.root.children.values()], tries = 0;
+    const few = this.stage.size <= FEW;
     while (level.length && tries < TRIES) {
       const next = [];
       for (const scope of level.sort((a, b) => a.count - b.count)) {
-        if (tries++ >= TRIES || this.builder.count(scope) < 2) continue;
+        if (tries++ >= TRIES || this.builder.count(scope) < 2 || !(few || scope.children.size || scope.kind === "phase")) continue;
         this.expanded.add(scope.id);
         const root = this.builder.build(this.expanded, this.constants);
         if (this.graph.scaleFor(root) >= SMALLEST) next.push(...scope.children.values());

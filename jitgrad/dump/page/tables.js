@@ -32,16 +32,16 @@ class StepsTable {
     this.all ||= this.rows();
     const rows = [...this.all].sort((a, b) => (a[this.by] < b[this.by] ? -1 : a[this.by] > b[this.by] ? 1 : a.n - b.n) * (this.down ? -1 : 1));
     const most = Math.max(...this.all.map((r) => r.time), 1e-9), total = this.all.reduce((sum, r) => sum + r.time, 0);
-    const heads = [["n", "#"], ["title", "computes"], ["shape", "over"], ["module", "mostly of"], ["nodes", "nodes"], ["bytes", "moves"],
-      ["flops", "ops"], ["time", run.measured ? "measured" : "estimate"]];
+    const heads = [["n", "#"], ["title", "computes"], ["time", run.measured ? "measured" : "estimate"], ["module", "mostly of"], ["shape", "over"],
+      ["bytes", "moves"], ["flops", "ops"], ["nodes", "nodes"]];
     const note = run.measured
       ? `${rows.length} steps, each timed by itself: ${duration(total)} together; a whole call takes ${duration(run.measured.call)} (medians of ${run.measured.runs} runs).`
       : `${rows.length} steps; times are estimates for one thread. Measure with <span class="mono">dump(folder, measure=True)</span>.`;
     const body = rows.map((r) => `<tr data-step="${r.n}" class="${app.selection?.kind === "step" && app.selection.k === r.n ? "chosen" : ""}">
       <td class="right">${r.n}</td><td title="${escapeHtml(r.title)}"><span class="swatch" style="background:${stepColor(r.n)}"></span>${r.kind === "kernel" ? "" : `<b>${r.kind}</b> `}${escapeHtml(r.title)}</td>
-      <td class="mono" title="${escapeHtml(r.shape)}">${escapeHtml(r.shape)}</td><td title="${escapeHtml(r.module)}">${escapeHtml(r.module)}</td><td class="right">${r.nodes}</td>
-      <td class="right">${amount(r.bytes, "B")}</td><td class="right">${amount(r.flops)}</td>
-      <td class="right" style="min-width:130px">${duration(r.time)} <span class="bar" style="width:${Math.round(60 * r.time / most)}px"></span></td></tr>`);
+      <td class="time"><span class="bar" style="width:${Math.max(1, Math.round(46 * r.time / most))}px"></span> ${duration(r.time)}</td>
+      <td title="${escapeHtml(r.module)}">${escapeHtml(r.module)}</td><td class="mono" title="${escapeHtml(r.shape)}">${escapeHtml(r.shape)}</td>
+      <td class="right">${amount(r.bytes, "B")}</td><td class="right">${amount(r.flops)}</td><td class="right">${r.nodes}</td></tr>`);
     this.element.innerHTML = `<p class="note">${note}</p><table><thead><tr>${heads.map(([by, text]) => `<th data-by="${by}" class="${["n", "nodes", "bytes", "flops", "time"].includes(by) ? "right" : ""}">${text}${by === this.by ? (this.down ? " ▾" : " ▴") : ""}</th>`).join("")}</tr></thead><tbody>${body.join("")}</tbody></table>`;
     this.element.querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
   }
