@@ -17,6 +17,7 @@ from jitgrad.ir.graph import Graph
 from jitgrad.ir.instantiate import instantiate
 from jitgrad.ir.verify import verify
 
+from ..dump import write
 from ..errors import located
 from .binding import bind
 from .checking import problems
@@ -176,9 +177,16 @@ class Program:
         write = write_folder if (target.is_dir() if folder is None else folder) else write_file
         write(target, self._spec, self._state.arrays(), locations)
 
-    def dump(self, folder: Any, sizes: Mapping[str, int] | None = None) -> None:
-        """Write every stage of its compilation at these lengths into a new sub-folder of `folder`."""
-        self._runner.compile(self._sizes(sizes), os.fspath(folder))
+    def executable(self, sizes: Mapping[str, int] | None = None) -> Any:
+        """The compiled graph for these lengths of the dimensions, as calls with such sizes run it."""
+        return self._runner.compile(self._sizes(sizes))
+
+    def dump(self, folder: Any, sizes: Mapping[str, int] | None = None, *, measure: bool = False) -> None:
+        """Write every stage of its compilation at these lengths into a new sub-folder of `folder`, and a page.
+
+        With `measure` its steps are run on made-up arguments and timed.
+        """
+        write(self, folder, sizes=sizes, measure=measure)
 
     def __repr__(self) -> str:
         lines = [f"Program {self.signature}"]

@@ -11,12 +11,12 @@ from jitgrad.ir.call import Call
 from jitgrad.ir.config import config
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.instantiate import instantiate
-from jitgrad.ir.interpreter import run
+from jitgrad.ir.interpreter import evaluate, run
 from jitgrad.ir.verify import verify
 
-from ..aliasing import storage_of
+from ..aliasing import storage_of, write
 from ..backend import compile_graph
-from ..dispatch import record
+from ..dispatch import apply_all, record
 from ..dump import observer_for
 from ..memo import Memo
 from ..mode import local
@@ -71,6 +71,8 @@ class Runner:
     def __call__(self, bound: Bound) -> Any:
         """The results of one call."""
         operands = self._operands(bound)
+        if local.mode.tracer is not None:
+            return self._traced(operands, bound.sizes)
         arrays = [t._data for t in operands]
         outs = self._run(arrays, bound.sizes)
         for s, _ in self._updates:
@@ -78,9 +80,16 @@ class Runner:
         updated = {output for _, output in self._updates}
         results = {i: wrap(np.array(outs[i]) if i in updated else outs[i]) for i in self._results}
         if local.mode.grad and not updated and any(t._requires_grad for t in operands):
-            every = [results.get(i) or wrap(x) for i, x in enumerate(outs)]
+            every = [results[i] if i in results else wrap(x) for i, x in enumerate(outs)]
             record(Call(self.graph(bound.sizes)), operands, arrays, every)
         return build(self.spec.result, results, bound.sizes)
+
+    def _traced(self, operands: Sequence[Tensor], sizes: Mapping[str, int]) -> Any:
+        """The same inside a compiled function, or one that is being exported: op by op, into its graph."""
+        outs = evaluate(self.graph(sizes), operands, lambda op, xs: apply_all(op, *xs))
+        for s, output in self._updates:
+            write(operands[s.input], outs[output], "program")
+        return build(self.spec.result, dict(enumerate(outs)), sizes)
 
     def _operands(self, bound: Bound) -> list[Tensor]:
         found = dict(bound.tensors)
