@@ -299,7 +299,9 @@ def _rebuild(
 
 
 def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
-    array = np.array(to_array(self))
+    array = np.ascontiguousarray(to_array(self)).reshape(self._data.shape)
+    if protocol < 5:  # `copy.copy` asks for 4, and must get memory of its own
+        array = array.copy()
     if self.dtype is dtypes.bfloat16:
         array = array.view(np.uint16)
     return _rebuild, (type(self), array, self.dtype, self._requires_grad, dict(self.__dict__), str(self.device))

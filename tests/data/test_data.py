@@ -108,7 +108,7 @@ def test_datasets():
     "options",
     [
         {"batch_size": 0}, {"sampler": [1], "shuffle": True}, {"batch_sampler": [[1]], "batch_size": 2},
-        {"batch_size": None, "drop_last": True}, {"num_workers": 2},
+        {"batch_size": None, "drop_last": True},
     ],
 )  # fmt: skip
 def test_arguments_that_exclude_each_other(options):

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from jitgrad.ir.errors import ArgumentError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 
 from ...errors import located
 from ...random import Generator, default_generator, randperm
@@ -26,12 +26,15 @@ class Dataset(Generic[T_co]):
     def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
-    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+    def __add__(self, other: Dataset[Any]) -> Any:
         return ConcatDataset([self, other])
 
 
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
     """Base class of datasets that are iterated over: subclasses define `__iter__`."""
+
+    def __add__(self, other: Dataset[Any]) -> Any:
+        return ChainDataset([self, other])
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
@@ -83,6 +86,52 @@ class ConcatDataset(Dataset[Any]):
             raise located(ArgumentError("absolute value of index should not exceed dataset length"))
         which = bisect_right(self.cumulative_sizes, i)
         return self.datasets[which][i - (self.cumulative_sizes[which - 1] if which else 0)]
+
+
+class ChainDataset(IterableDataset[Any]):
+    """Iterable datasets one after the other."""
+
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise located(ArgumentTypeError("ChainDataset only supports IterableDataset"))
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self.datasets)  # type: ignore[arg-type]
+
+
+class StackDataset(Dataset[Any]):
+    """Datasets of equal length side by side; an item is a tuple of theirs, or a dict with names for keys.
+
+    >>> StackDataset(x=range(3), y="abc")[1]
+    {'x': 1, 'y': 'b'}
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if bool(args) == bool(kwargs):
+            raise located(
+                ArgumentError(
+                    "Supported either `tuple`- (via `args`) or `dict`- (via `kwargs`) like input/output, and at least "
+                    "one dataset should be passed"
+                )
+            )
+        self.datasets: Any = args or kwargs
+        parts = args or tuple(kwargs.values())
+        self._length = len(parts[0])
+        if any(len(d) != self._length for d in parts):
+            raise located(ArgumentError("Size mismatch between datasets"))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: d[index] for name, d in self.datasets.items()}
+        return tuple([d[index] for d in self.datasets])
+
+    def __len__(self) -> int:
+        return self._length
 
 
 class Subset(Dataset[Any]):
