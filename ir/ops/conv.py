@@ -22,6 +22,7 @@ from ..graph import Value
 from ..op import Array, Cotangents, Op, Values, op
 from ..types import Shape, TensorType
 from .broadcast import accumulator_dtype
+from .complex import conj
 from .creation import Full
 from .linalg import MatMul, transposed
 from .shape import Permute, Reshape
@@ -57,10 +58,10 @@ class _Convolution(Op):
         return (self.groups,) if self.groups > 1 else ()
 
     def check_types(self, *operands: TensorType) -> None:
-        """Two operands of one floating-point type, of batch, channel and spatial axes."""
+        """Two operands of one numeric type, of batch, channel and spatial axes."""
         x, y = operands
-        if x.dtype is not y.dtype or not x.dtype.is_floating_point:
-            raise DTypeError(f"{self.name}: the operands must be of one float type{operand_lines(operands)}")
+        if x.dtype is not y.dtype or x.dtype.kind == "bool":
+            raise DTypeError(f"{self.name}: the operands must be of one numeric type{operand_lines(operands)}")
         rank = len(self.stride) + 2
         if x.ndim != rank or y.ndim != rank:
             raise ShapeError(
@@ -201,8 +202,8 @@ class Conv(_Convolution):
         assert g is not None
         x, weight = operands
         numbers = self.stride, self.padding, self.dilation, self.groups
-        g_x = b(ConvInputGrad(x.shape[2:], *numbers), g, weight) if needs[0] else None
-        g_w = b(ConvWeightGrad(weight.shape[2:], *numbers), x, g) if needs[1] else None
+        g_x = b(ConvInputGrad(x.shape[2:], *numbers), g, conj(b, weight)) if needs[0] else None
+        g_w = b(ConvWeightGrad(weight.shape[2:], *numbers), conj(b, x), g) if needs[1] else None
         return g_x, g_w
 
 
@@ -280,8 +281,8 @@ class ConvInputGrad(_Convolution):
         assert g is not None
         y, weight = operands
         numbers = self.stride, self.padding, self.dilation, self.groups
-        g_y = b(Conv(*numbers), g, weight) if needs[0] else None
-        g_w = b(ConvWeightGrad(weight.shape[2:], *numbers), g, y) if needs[1] else None
+        g_y = b(Conv(*numbers), g, conj(b, weight)) if needs[0] else None
+        g_w = b(ConvWeightGrad(weight.shape[2:], *numbers), g, conj(b, y)) if needs[1] else None
         return g_y, g_w
 
 
@@ -336,6 +337,6 @@ class ConvWeightGrad(_Convolution):
         assert g is not None
         x, y = operands
         numbers = self.stride, self.padding, self.dilation, self.groups
-        g_x = b(ConvInputGrad(x.shape[2:], *numbers), y, g) if needs[0] else None
-        g_y = b(Conv(*numbers), x, g) if needs[1] else None
+        g_x = b(ConvInputGrad(x.shape[2:], *numbers), conj(b, y), g) if needs[0] else None
+        g_y = b(Conv(*numbers), conj(b, x), g) if needs[1] else None
         return g_x, g_y

@@ -1,4 +1,4 @@
-"""Pooling: the largest element (`MaxPool`) or the mean (`AvgPool`) of sliding windows over the last axes."""
+"""Pooling: the largest element of sliding windows over the last axes, where it is, or their mean."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from ..op import Array, Cotangents, Op, Values, op
 from ..scalar import Number
 from ..types import Shape, TensorType
 from .argmax import ArgMax
-from .arithmetic import Add, Maximum
+from .arithmetic import Abs, Add, Maximum, Sign
 from .broadcast import Sum, accumulator_dtype, expand_reduced
 from .comparison import Eq, IsNan
 from .creation import Constant, Full, Iota, Literal
 from .formula import Term
 from .logical import LogicalOr
 from .reduction import Amax, lowest
+from .rounding import FloorDivide, Remainder
 from .shape import Reshape
 from .slicing import Pad, Slice
 from .windows import Fold, Windows
 
-__all__ = ["AvgPool", "MaxPool"]
+__all__ = ["AvgPool", "MaxPool", "MaxPoolIndices"]
 
 _MAX_UNROLLED = 32  # windows up to this size are reduced place by place, which vectorises along the last axis
 
@@ -113,6 +114,15 @@ class _Pool(Op):
             x = b(Pad(low, high), x, b(Full((), x.type.dtype, fill, x.type.device)))
         return x
 
+    @staticmethod
+    def repeated(b: Builder, numbers: Array, like: Value) -> Term:
+        """Numbers for the pooled axes as a constant, for all others too; one number if they are equal."""
+        if numbers.size and (numbers == numbers.flat[0]).all():
+            return Term(
+                b, b(Full(like.shape, dtypes.FROM_NUMPY[numbers.dtype], numbers.flat[0].item(), like.type.device))
+            )
+        return Term(b, b(Constant(Literal(numbers), like.type.device))).expand(like.shape)
+
     def place_views(self, padded: Shape) -> list[Slice]:
         """For each place in the window, the view of the padded operand that shows it in all windows."""
         front = len(padded) - len(self.kernel)
@@ -148,8 +158,68 @@ class _Pool(Op):
         return folded.value
 
 
+class _MaxPool(_Pool):
+    """What finds the largest element of each window."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    ceil_mode: bool
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        """`dilation`."""
+        return self.dilation
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Real numbers, and room for a window along each pooled axis."""
+        if operands[0].dtype.kind not in ("int", "float"):
+            raise DTypeError(f"{self.name}: not defined for {operands[0].dtype.name}{operand_lines(operands)}")
+        return super().infer(*operands)
+
+    def starts(self, lengths: Shape) -> list[Array]:
+        """Along each pooled axis, where each window starts; in the padding that is below 0."""
+        counts = self.output_lengths(lengths)
+        return [np.arange(c) * s - p for c, s, p in zip(counts, self.stride, self.padding, strict=True)]
+
+    def first_places(self, lengths: Shape) -> Array:
+        """The place in each window of its first element that is not padding."""
+        per_axis = [-(np.minimum(start, 0) // d) for start, d in zip(self.starts(lengths), self.dilations, strict=True)]
+        return _weighted_outer_sum(per_axis, self.kernel)
+
+    def found(self, b: Builder, x: Value) -> Term:
+        """The place, in each window, of its first largest element, or of its last NaN; never in the padding."""
+        padded = self.padded(b, x, lowest(x.type.dtype))
+        firsts = self.first_places(x.shape[x.ndim - len(self.kernel) :]).astype(np.int32)
+        if math.prod(self.kernel) > _MAX_UNROLLED:
+            windows = b(self.windows(x.ndim), padded)
+            axes = tuple(range(x.ndim, windows.ndim))
+            largest = Term(b, b(Amax(axes, False), windows))
+            found = Term(b, b(ArgMax(axes, False), windows)).convert(dtypes.int32)
+            is_least = largest.apply(Eq(), lowest(x.type.dtype))
+            return is_least.choose(self.repeated(b, firsts, found.value), found)
+        first, *others = (Term(b, b(view, padded)) for view in self.place_views(padded.shape))
+        largest, found = first, self.repeated(b, firsts, first.value)
+        for place, element in enumerate(others, 1):
+            is_larger = element > largest
+            if x.type.dtype.is_floating_point:
+                is_larger = is_larger.apply(LogicalOr(), element.apply(IsNan()))
+            largest = is_larger.choose(element, largest)
+            found = is_larger.choose(found.like(place), found)
+        return found
+
+
+def _weighted_outer_sum(per_axis: Sequence[Array], lengths: Shape) -> Array:
+    """Row-major positions in a box of `lengths`, of which `per_axis` gives the coordinates."""
+    total: Array = np.zeros((), np.int64)
+    for coordinates, length in zip(per_axis, lengths, strict=True):
+        total = np.add.outer(total * length, coordinates)
+    return total
+
+
 @op
-class MaxPool(_Pool):
+class MaxPool(_MaxPool):
     """The largest element of each window over the last axes; NaN if any is. Padding is never the largest.
 
     Of equal elements the first gets the gradient.
@@ -165,17 +235,6 @@ class MaxPool(_Pool):
     dilation: tuple[int, ...]
     ceil_mode: bool = False
     name = "max_pool"
-
-    @property
-    def dilations(self) -> tuple[int, ...]:
-        """`dilation`."""
-        return self.dilation
-
-    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """Real numbers, and room for a window along each pooled axis."""
-        if operands[0].dtype.kind not in ("int", "float"):
-            raise DTypeError(f"max_pool: not defined for {operands[0].dtype.name}{operand_lines(operands)}")
-        return super().infer(*operands)
 
     def reference(self, *operands: Array) -> Array:
         """One `numpy.maximum` per place in the window."""
@@ -195,30 +254,66 @@ class MaxPool(_Pool):
         (g,) = cotangents
         assert g is not None
         (x,) = operands
-        padded = self.padded(b, x, lowest(x.type.dtype))
-        found = self._found_unrolled(b, padded)
-        if found is None:
-            windows = b(self.windows(x.ndim), padded)
-            found = Term(b, b(ArgMax(tuple(range(x.ndim, windows.ndim)), False), windows))
         flat = (*g.shape, math.prod(self.kernel))
+        found = self.found(b, x)
         place = Term(b, b(Iota(flat, g.ndim, found.value.type.dtype, g.type.device)))
         is_largest = place.apply(Eq(), found.expand_axis(g.ndim, flat))
         spread = is_largest.choose(Term(b, g).expand_axis(g.ndim, flat), 0)
         return (self.unpooled(b, spread.apply(Reshape((*g.shape, *self.kernel))), x.shape),)
 
-    def _found_unrolled(self, b: Builder, padded: Value) -> Term | None:
-        """The place of the first largest element in small windows: found by comparing place by place."""
-        if math.prod(self.kernel) > _MAX_UNROLLED:
-            return None
-        first, *others = (Term(b, b(view, padded)) for view in self.place_views(padded.shape))
-        largest, found = first, Term(b, b(Full(first.value.shape, dtypes.int32, 0, padded.type.device)))
-        for place, x in enumerate(others, 1):
-            is_larger = x > largest
-            if padded.type.dtype.is_floating_point:
-                is_larger = is_larger.apply(LogicalOr(), x.apply(IsNan()))
-            largest = is_larger.choose(x, largest)
-            found = is_larger.choose(found.like(place), found)
-        return found
+
+@op
+class MaxPoolIndices(_MaxPool):
+    """Where `MaxPool` finds the largest elements: row-major positions among the pooled axes, as int64.
+
+    Of equal elements it is the first, and of several NaN the last.
+
+    >>> import numpy as np
+    >>> MaxPoolIndices((2,), (2,), (0,), (1,)).reference(np.array([[1, 5, 2, 3]]))
+    array([[1, 3]])
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    ceil_mode: bool = False
+    name = "max_pool_indices"
+    differentiable = False
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """As for `MaxPool`, but int64."""
+        return tuple(t.with_dtype(dtypes.int64) for t in super().infer(*operands))
+
+    def reference(self, *operands: Array) -> Array:
+        """One comparison per place in the window."""
+        (x,) = operands
+        lengths = x.shape[x.ndim - len(self.kernel) :]
+        largest, *others = self.places(x, lowest(dtypes.FROM_NUMPY[x.dtype]))
+        found = np.broadcast_to(self.first_places(lengths), largest.shape)
+        for place, element in enumerate(others, 1):
+            with np.errstate(invalid="ignore"):
+                is_larger = (element > largest) | (element != element)
+            largest, found = np.where(is_larger, element, largest), np.where(is_larger, place, found)
+        places = np.unravel_index(found, self.kernel)
+        rank = len(lengths)
+        total = np.zeros(found.shape, np.int64)
+        for axis, (start, place, d) in enumerate(zip(self.starts(lengths), places, self.dilations, strict=True)):
+            total = total * lengths[axis] + start.reshape(-1, *(1,) * (rank - 1 - axis)) + place * d
+        return total
+
+    def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
+        """The place in the window, found by comparing, as a position in the operand."""
+        (x,) = operands
+        lengths = x.shape[x.ndim - len(self.kernel) :]
+        found = self.found(b, x).convert(dtypes.int64)
+        total = self.repeated(b, _weighted_outer_sum(self.starts(lengths), lengths), found.value)
+        for axis, (k, d) in enumerate(zip(self.kernel, self.dilations, strict=True)):
+            place = found if axis == 0 else found.apply(Remainder(), math.prod(self.kernel[axis:]))
+            place = place.apply(FloorDivide(), math.prod(self.kernel[axis + 1 :]))
+            if k > 1:
+                total = total + place * (d * math.prod(lengths[axis + 1 :]))
+        return (total.value,)
 
 
 @op
@@ -227,7 +322,7 @@ class AvgPool(_Pool):
 
     The sum is divided by the number of elements, of which those in the padding count if `count_include_pad`
     (those beyond it, with `ceil_mode`, never), or by `divisor_override` if it is not 0. Half types are summed
-    in float32.
+    in float32; means of integers are rounded towards 0.
 
     >>> import numpy as np
     >>> AvgPool((2,), (2,), (0,)).reference(np.array([[1.0, 5.0, 2.0, 3.0]]))
@@ -243,8 +338,8 @@ class AvgPool(_Pool):
     name = "avg_pool"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """Floats, and room for a window along each pooled axis."""
-        if not operands[0].dtype.is_floating_point:
+        """Real numbers, and room for a window along each pooled axis."""
+        if operands[0].dtype.kind not in ("int", "float"):
             raise DTypeError(f"avg_pool: not defined for {operands[0].dtype.name}{operand_lines(operands)}")
         return super().infer(*operands)
 
@@ -271,14 +366,19 @@ class AvgPool(_Pool):
         with np.errstate(all="ignore"):
             first, *others = self.places(x.astype(wide.np, copy=False), 0)
             total = functools.reduce(np.add, others, first)
-            return (total / self._counts(x.shape, wide)).astype(x.dtype, copy=False)
+            counts = self._counts(x.shape, wide)
+            if not wide.is_floating_point:
+                return (np.sign(total * np.sign(counts)) * (np.abs(total) // np.abs(counts))).astype(x.dtype)
+            return (total / counts).astype(x.dtype, copy=False)
 
     def _divided(self, total: Term, shape: Shape) -> Term:
         counts = self._counts(shape, total.value.type.dtype)
-        if counts.ndim == 0:
-            return total / float(counts)
-        divisor = Term(total.b, total.b(Constant(Literal(counts), total.value.type.device)))
-        return total / divisor.expand(total.value.shape)
+        if not total.value.type.dtype.is_floating_point and self.divisor_override < 0:
+            total, counts = -total, -counts
+        divisor = total.like(counts.item()) if counts.ndim == 0 else self.repeated(total.b, counts, total.value)
+        if total.value.type.dtype.is_floating_point:
+            return total / divisor
+        return total.apply(Abs()).apply(FloorDivide(), divisor) * total.apply(Sign())
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
         """The sum over windows of the padded operand, divided."""

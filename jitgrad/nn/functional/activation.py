@@ -321,7 +321,7 @@ def rrelu(
     if not training:
         return _applied(LeakyRelu((float(lower) + float(upper)) / 2), x, inplace, "rrelu")
     shape = x._data.shape
-    part = draw(RandomUniform(shape, x.dtype))
+    part = draw(RandomUniform(shape, x.dtype), like=x)
     low, span, zero = (filled(shape, x.dtype, n) for n in (lower, upper - lower, 0))
     slope = apply(Add(), low, apply(Mul(), part, span))
     return _finished("rrelu", x, inplace, lambda z: apply(Where(), apply(Le(), z, zero), apply(Mul(), z, slope), z))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, operand_lines
+from jitgrad.ir.op import Op
 from jitgrad.ir.ops.shape import Reshape
 
 from ...dispatch import apply
@@ -42,6 +43,12 @@ def floating(name: str, input: Any) -> Tensor:
     return x
 
 
+def checked(check: Op, t: Tensor) -> Tensor:
+    """`t`, whose values `check` looks at: eagerly at once, in a compiled function at each call."""
+    apply(check, t.detach())  # type: ignore[attr-defined]
+    return t
+
+
 def reshaped(t: Tensor, shape: tuple[int, ...]) -> Tensor:
     """`t` in another shape, as an operand."""
     return t if t._data.shape == shape else apply(Reshape(shape), t)
@@ -62,6 +69,18 @@ def batched(f: Callable[[Tensor], Tensor], input: Tensor, rank: int, name: str) 
         )
     out = f(reshaped(input, (1, *input.shape)))
     return reshaped(out, tuple(out.shape[1:]))
+
+
+def check_filled(name: str, input: Any, rank: int) -> None:
+    """Raise if an axis other than the batch's is empty."""
+    x = check_tensor(input, name)
+    if x.ndim in (rank + 1, rank + 2) and 0 in x.shape[x.ndim - rank - 1 :]:
+        raise located(
+            ShapeError(
+                f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
+                f"input, but got:{list(x.shape)}"
+            )
+        )
 
 
 def reduction_name(name: str, reduction: str, size_average: bool | None, reduce: bool | None) -> str:

@@ -89,7 +89,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     shape = tuple(x.shape)
     # 1 - u is in (0, 1], and so is never a logarithm of 0.
     one = filled(shape, x.dtype, 1)
-    exponential = -apply(Sub(), one, draw(RandomUniform(shape, x.dtype))).log()  # type: ignore[attr-defined]
+    exponential = -apply(Sub(), one, draw(RandomUniform(shape, x.dtype), like=x)).log()  # type: ignore[attr-defined]
     gumbels = -exponential.clamp_min(_LEAST_HALF if x.dtype.itemsize == 2 else _LEAST).log()
     soft = softmax(pointwise(Div(), apply(Add(), x, gumbels), tau), dim)
     if not hard:
