@@ -77,11 +77,13 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     return results
 
 
-def constant(array: Any) -> Tensor:
-    """A tensor of these numbers: a leaf eagerly, a constant of the graph while tracing."""
+def constant(array: Any, like: Tensor | None = None) -> Tensor:
+    """A tensor of these numbers, where `like` is or new tensors are made: a leaf, or while tracing a constant."""
     mode = local.mode
     if mode.tracer is not None:
         return mode.tracer.constant(np.asarray(array))
+    if like is not None and like._data.__class__ is DeviceArray:
+        return wrap(on_device(np.asarray(array), like._data.device))
     return wrap(np.asarray(array) if mode.place is None else on_device(np.asarray(array), mode.place))
 
 

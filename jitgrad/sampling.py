@@ -81,7 +81,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
 def _coins(name: str, chances: Tensor, generator: Generator | None) -> Tensor:
     """True with the probabilities `chances`, which are checked."""
     wide = apply(CheckBetween(name, "p", 0.0, 1.0), _wide(chances))
-    return apply(Lt(), draw(RandomUniform(tuple(chances.shape), dtypes.float64), generator), wide)
+    return apply(Lt(), draw(RandomUniform(tuple(chances.shape), dtypes.float64), generator, chances), wide)
 
 
 def _chances(name: str, p: Any, shape: tuple[int, ...]) -> Tensor:
@@ -156,7 +156,7 @@ def multinomial(
     axis, rest = x.ndim - 1, tuple(x.shape[:-1])
     bounds = apply(CumSum(axis), weights)
     total = apply(Slice((0,) * axis + (count - 1,), (*rest, 1), (1,) * x.ndim), bounds)
-    uniform = draw(RandomUniform((*rest, num_samples), dtypes.float64), generator)
+    uniform = draw(RandomUniform((*rest, num_samples), dtypes.float64), generator, weights)
     aims = apply(Reshape((*uniform.shape, 1)), pointwise(Mul(), uniform, total))
     passed = pointwise(Le(), apply(Reshape((*rest, 1, count)), bounds), aims)
     return apply(Sum((x.ndim,), False), convert(passed, dtypes.int64))
@@ -164,7 +164,7 @@ def multinomial(
 
 def _without_replacement(weights: Tensor, num_samples: int, generator: Generator | None) -> Tensor:
     shape, rank = tuple(weights.shape), weights.ndim
-    uniform = draw(RandomUniform(shape, dtypes.float64), generator)
+    uniform = draw(RandomUniform(shape, dtypes.float64), generator, weights)
     race = pointwise(Div(), apply(Log1p(), pointwise(Mul(), uniform, -1.0)), pointwise(Mul(), weights, -1.0))
     order = apply_all(Sort(rank - 1), race)[1]
     return apply(Slice((0,) * rank, (*shape[:-1], num_samples), (1,) * rank), order)
@@ -179,7 +179,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     tensor([0., 0.])
     """
     rates = apply(CheckBetween("poisson", "the rates", 0.0, math.inf), _wide(_floats("poisson", input)))
-    uniform = draw(RandomUniform(tuple(rates.shape), dtypes.float64), generator)
+    uniform = draw(RandomUniform(tuple(rates.shape), dtypes.float64), generator, rates)
     return convert(apply(PoissonQuantile(), uniform, rates), input.dtype)
 
 
@@ -199,7 +199,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     shape = broadcast_shape("binomial", [trials, chances])
     n = apply(CheckBetween("binomial", "count", 0.0, math.inf), expand(_wide(trials), shape))
     p = apply(CheckBetween("binomial", "prob", 0.0, 1.0), expand(_wide(chances), shape))
-    uniform = draw(RandomUniform(shape, dtypes.float64), generator)
+    uniform = draw(RandomUniform(shape, dtypes.float64), generator, p)
     return convert(apply(BinomialQuantile(), uniform, n, p), trials.dtype)
 
 
@@ -207,7 +207,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 def standard_gamma(alpha: Tensor, generator: Generator | None = None) -> Tensor:
     """Numbers drawn from gamma distributions of shape `alpha` and scale 1; no gradient flows to `alpha`."""
     shape = apply(CheckBetween("_standard_gamma", "alpha", 0.0, math.inf), _wide(_floats("_standard_gamma", alpha)))
-    uniform = draw(RandomUniform(tuple(shape.shape), dtypes.float64), generator)
+    uniform = draw(RandomUniform(tuple(shape.shape), dtypes.float64), generator, shape)
     return convert(apply(GammaQuantile(), uniform, shape), alpha.dtype)
 
 
@@ -221,7 +221,7 @@ def _fill(self: Tensor, name: str, make: Callable[[], Tensor]) -> Tensor:
 
 
 def _uniform(self: Tensor, dtype: DType, generator: Generator | None) -> Tensor:
-    return draw(RandomUniform(tuple(self.shape), dtype), generator)
+    return draw(RandomUniform(tuple(self.shape), dtype), generator, self)
 
 
 def _real(self: Tensor, name: str) -> DType:
@@ -257,7 +257,9 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     dtype = _real(self, "log_normal_")
 
     def make() -> Tensor:
-        return apply(Exp(), _scaled(draw(RandomNormal(tuple(self.shape), dtype), generator), float(std), float(mean)))
+        return apply(
+            Exp(), _scaled(draw(RandomNormal(tuple(self.shape), dtype), generator, self), float(std), float(mean))
+        )
 
     return _fill(self, "log_normal_", make)
 

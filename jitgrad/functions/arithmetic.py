@@ -14,7 +14,7 @@ from jitgrad.ir.ops.math import Pow, Rsqrt, Sqrt
 from jitgrad.ir.ops.rounding import FloorDivide, Fmod, Round, Trunc
 from jitgrad.ir.ops.select import Convert, Where
 
-from ..dispatch import apply
+from ..dispatch import apply, beside
 from ..errors import located
 from ..fast_path import binary_method, unary_method
 from ..promotion import Number, number_dtype, result_dtype
@@ -160,7 +160,7 @@ def _power(base: Tensor, exponent: Number) -> Tensor:
     if exponent == 1:
         return alias_free(base)
     if exponent is False:
-        return alias_free(filled(base._data.shape, base.dtype, True))
+        return alias_free(beside(filled(base._data.shape, base.dtype, True), base))
     if exponent == 2:
         return _fast_mul(base, base)  # type: ignore[no-any-return]
     if exponent == 3:

@@ -59,7 +59,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return input[:0]  # type: ignore[index, no-any-return]
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.fromiter(itertools.chain.from_iterable(choose(range(input.shape[0]), r)), np.int64)
-    chosen = apply(IndexSelect(0), input, constant(places))
+    chosen = apply(IndexSelect(0), input, constant(places, input))
     return view(Reshape((len(places) // r, r)), chosen)
 
 

@@ -17,7 +17,7 @@ from jitgrad.ir.ops.rounding import Trunc
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.trigonometry import Sin
 
-from ..dispatch import apply
+from ..dispatch import apply, beside
 from ..errors import located
 from ..promotion import Number, float_dtype, result_dtype
 from ..tensor import Tensor
@@ -333,7 +333,7 @@ def _is_infinite(name: str, input: Tensor, value: float) -> Tensor:
     if x.dtype.is_complex:
         raise located(DTypeError(f"{name} does not support complex inputs."))
     if not x.dtype.is_floating_point:
-        return alias_free(filled(x._data.shape, dtypes.bool_, False))
+        return alias_free(beside(filled(x._data.shape, dtypes.bool_, False), x))
     return apply(Eq(), x, _number(x, value))
 
 
@@ -354,6 +354,6 @@ def isreal(input: Tensor) -> Tensor:
     """Where the imaginary part is zero; the result is bool."""
     x = check_tensor(input, "isreal")
     if not x.dtype.is_complex:
-        return alias_free(filled(x._data.shape, dtypes.bool_, True))
+        return alias_free(beside(filled(x._data.shape, dtypes.bool_, True), x))
     part = apply(Imag(), x)
     return apply(Eq(), part, _number(part, 0))

@@ -19,7 +19,7 @@ from jitgrad.ir.ops.windows import Windows
 from jitgrad.ir.ops.write import WriteView
 
 from ..aliasing import copied, view
-from ..dispatch import apply, constant
+from ..dispatch import apply, beside, constant
 from ..errors import located
 from ..promotion import result_dtype
 from ..tensor import Tensor
@@ -73,7 +73,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     length = input.shape[-1] + abs(offset)
     rest = iter(input.shape[:-1])
     shape = tuple(length if axis in (a, b) else next(rest) for axis in range(rank))
-    zeros = apply(Full(shape, input.dtype, 0))
+    zeros = beside(apply(Full(shape, input.dtype, 0)), input)
     return apply(WriteView((Diagonal(offset, a, b),)), zeros, input)
 
 
@@ -181,7 +181,8 @@ def block_diag(*tensors: Any) -> Tensor:
             )
     dtype = result_dtype(*given)
     blocks = [convert(view(Reshape((1,) * (2 - t.ndim) + tuple(t.shape)), t), dtype) for t in given]
-    out = apply(Full((sum(t.shape[0] for t in blocks), sum(t.shape[1] for t in blocks)), blocks[0].dtype, 0))
+    shape = (sum(t.shape[0] for t in blocks), sum(t.shape[1] for t in blocks))
+    out = beside(apply(Full(shape, blocks[0].dtype, 0)), blocks[0])
     row = column = 0
     for t in blocks:
         out[row : row + t.shape[0], column : column + t.shape[1]] = t  # type: ignore[index]

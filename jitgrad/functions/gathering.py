@@ -16,7 +16,7 @@ from jitgrad.ir.ops.scatter_product import ScatterProduct
 from jitgrad.ir.ops.shape import Reshape
 
 from ..aliasing import view
-from ..dispatch import apply
+from ..dispatch import apply, beside
 from ..errors import located
 from ..indexing import coordinates, fitted, read_at
 from ..tensor import Tensor
@@ -234,7 +234,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     same_dtype("index_put", input, values)
     found = coordinates(tuple(input.shape), tuple(slice(None) if i is None else i for i in indices))
     axes = tuple(sorted(found))
-    at = [found[a] for a in axes]
+    at = [beside(found[a], input) for a in axes]
     region = TakeNd(axes).infer(input.type_, *[i.type_ for i in at])[0].shape
     return apply(IndexPut(axes, accumulate), input, *at, fitted(values, region, input.dtype, indexed=True))
 
@@ -328,5 +328,5 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             ShapeError(f"masked_scatter: the source has {source.type_.numel} elements, but {count} elements are masked")
         )
     values = source.reshape(-1)[:count]  # type: ignore[attr-defined]
-    out = apply(IndexPut(tuple(sorted(found))), rows(wide), *[found[a] for a in sorted(found)], values)
+    out = apply(IndexPut(tuple(sorted(found))), rows(wide), *[beside(found[a], wide) for a in sorted(found)], values)
     return shaped_like(out, wide)

@@ -43,14 +43,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if values.ndim != 1 or (values < 0).any():
         raise located(ShapeError("bincount only supports 1-d non-negative integral inputs."))
     if weights is None:
-        return constant(np.bincount(values, None, minlength))
+        return constant(np.bincount(values, None, minlength), input)
     given = to_array(weights)
     if given.shape != values.shape:
         raise located(
             ShapeError(f"bincount: weights should be 1-d and have the same length as input: {list(given.shape)}")
         )
     out = np.bincount(values, given.astype(np.float64), minlength)
-    return constant(out.astype(np.float32) if given.dtype == np.float32 else out)
+    return constant(out.astype(np.float32) if given.dtype == np.float32 else out, input)
 
 
 def _check_bins(name: str, bins: int, dimension: int = 0) -> int:

@@ -31,7 +31,7 @@ def _rows(found: tuple[np.ndarray[Any, Any], ...], ndim: int) -> np.ndarray[Any,
 
 def _nonzero(input: Tensor) -> Tensor:
     """The rows of `nonzero` alone."""
-    return constant(_rows(_found(input), input.ndim))
+    return constant(_rows(_found(input), input.ndim), input)
 
 
 @public()
@@ -46,7 +46,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
     if not as_tuple:
         made = _nonzero(input)
         return made if out is None else write_out(made, out, "nonzero", exact=True)
-    return tuple([constant(places) for places in _found(input)])
+    return tuple([constant(places, input) for places in _found(input)])
 
 
 @public(out="exact")
@@ -64,7 +64,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     found = _rows(_found(input), input.ndim)[:size]
     filled = np.full((size, input.ndim), fill_value, np.int64)
     filled[: len(found)] = found
-    return constant(filled)
+    return constant(filled, input)
 
 
 @public()

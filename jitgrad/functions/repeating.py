@@ -72,7 +72,7 @@ def repeat_interleave(
     tensor([1, 1, 2])
     """
     if repeats is None:  # the tensor holds the counts
-        return constant(np.repeat(np.arange(input.shape[0]), to_array(input)))
+        return constant(np.repeat(np.arange(input.shape[0]), to_array(input)), input)
     if dim is None:
         input, dim = view(Reshape((input.type_.numel,)), input), 0
     axis = normalize_dim(dim, input.ndim)
@@ -93,7 +93,7 @@ def repeat_interleave(
     if (counts < 0).any():
         raise located(ShapeError("repeats can not be negative"))
     places = np.repeat(np.arange(length), counts.reshape(-1) if counts.size > 1 else int(counts.reshape(-1)[0]))
-    return apply(IndexSelect(axis), input, constant(places))
+    return apply(IndexSelect(axis), input, constant(places, input))
 
 
 @public()

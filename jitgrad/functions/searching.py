@@ -97,11 +97,11 @@ def unique_consecutive(
 
 
 def _distinct(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
-    out = [constant(np.ascontiguousarray(values))]
+    out = [constant(np.ascontiguousarray(values), input)]
     if return_inverse:
-        out.append(constant(inverse.astype(np.int64)))
+        out.append(constant(inverse.astype(np.int64), input))
     if return_counts:
-        out.append(constant(counts.astype(np.int64)))
+        out.append(constant(counts.astype(np.int64), input))
     return out[0] if len(out) == 1 else tuple(out)
 
 
