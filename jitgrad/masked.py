@@ -168,8 +168,8 @@ def mean(
         whose = "Input" if dtype is None else "Optional"
         raise located(
             ArgumentError(
-                f"mean(): Could not infer output dtype. {whose} dtype must be either a floating point or complex dtype. "
-                f"Got: {want.name}"
+                f"mean(): Could not infer output dtype. {whose} dtype must be either a floating point or complex "
+                f"dtype. Got: {want.name}"
             )
         )
     return sum(input, dim, keepdim=keepdim, dtype=want, mask=mask) / _count(input, dim, keepdim, mask)  # type: ignore
