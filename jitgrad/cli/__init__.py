@@ -49,4 +49,5 @@ def _run(module: str, command: str, args: object) -> Report:
         what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         return Report.of_error(what, 2)
     except JitgradError as error:
-        return Report.of_error(str(error), 1)
+        lines = [line for line in str(error).split("\n") if not line.lstrip().startswith("at ")]  # of this program
+        return Report.of_error("\n".join(lines), 1)

@@ -19,6 +19,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"jitgrad {jitgrad.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _inspect(commands)
+    _run(commands)
+    _check(commands)
+    _dump(commands)
     _cache(commands)
     _doctor(commands)
     return parser
@@ -68,6 +72,7 @@ def _run(commands: Any) -> None:
         "--input", action="append", nargs="+", default=[], metavar="[NAME=]X.NPY", help="arrays; NumPy's .npy files"
     )
     p.add_argument("--output", metavar="Y.NPY", help="where results go; without it they are printed in short")
+    p.add_argument("--set", action="append", default=[], metavar="NAME=X", help="a number of the program, such as lr")
     p.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and report the median time")
     p.add_argument("--save", metavar="FILE", help="save the program with the state it has afterwards")
 

@@ -10,7 +10,7 @@ Each compilation gets a numbered sub-folder; `index.html` in it needs no network
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.ir.config import config
@@ -32,11 +32,12 @@ def observer_for(folder: str | None, name: str) -> Observer | None:
     return DumpWriter.for_compilation(chosen, name)
 
 
-def write(what: Any, folder: Any, *, measure: bool = False) -> list[Path]:
+def write(what: Any, folder: Any, *, measure: bool = False, sizes: Mapping[str, int] | None = None) -> list[Path]:
     """Write all that is known of `what` into new sub-folders of `folder`; these, in order.
 
-    `what` is a compiled function or module, an executable, or a graph. With `measure` its steps are run and timed, on
-    made-up arguments: floats between 0 and 1, zeros elsewhere.
+    `what` is a compiled function or module, an exported program, an executable, or a graph. With `measure` its steps
+    are run and timed, on made-up arguments: floats between 0 and 1, zeros elsewhere. `sizes` are the lengths of an
+    exported program's dimensions; those not given are as at export.
 
     >>> import jitgrad as jg, tempfile
     >>> f = jg.compile(lambda x: x.tanh().sum())
@@ -47,14 +48,14 @@ def write(what: Any, folder: Any, *, measure: bool = False) -> list[Path]:
     """
     from .afterwards import write_all
 
-    return write_all(what, folder, measure)
+    return write_all(what, folder, measure, sizes)
 
 
 def measure(what: Any, *args: Any, **kwargs: Any) -> Any:
     """How long a call and each step in it take: a `Timing`, or a list of them for a function compiled several times.
 
-    `what` is a compiled function or module, or an executable. With arguments it is the path that serves them which is
-    run, on copies, so that nothing changes; without them every one, on made-up arguments.
+    `what` is a compiled function or module, an exported program, or an executable. With arguments it is the path that
+    serves them which is run, on copies, so that nothing changes; without them every one, on made-up arguments.
 
     >>> import jitgrad as jg
     >>> f = jg.compile(lambda x: x.tanh().sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,10 @@ class _Compiled:
     executable: Any = None
 
 
-def write_all(what: Any, folder: Any, measure: bool) -> list[Path]:
+def write_all(what: Any, folder: Any, measure: bool, sizes: Mapping[str, int] | None = None) -> list[Path]:
     """Dump every compilation of `what`; the folders."""
     folders = []
-    for found in _compilations(what):
+    for found in _compilations(what, sizes):
         writer = DumpWriter.for_compilation(folder, found.name)
         if writer is None:
             continue
@@ -46,9 +46,9 @@ def write_all(what: Any, folder: Any, measure: bool) -> list[Path]:
 def measure_all(what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """See `dump.measure`."""
     function = _compiled_function(what)
-    if function is None:
+    if function is None and hasattr(what, "_segments"):
         return time_steps(what, args[0] if args else None)
-    if not args and not kwargs:
+    if function is None or not (args or kwargs):
         return [time_steps(c.executable) for c in _compilations(what)]
     leaves, structure = flatten_call(args, kwargs)
     key = call_key(function._f, leaves, structure)
@@ -70,7 +70,7 @@ def _compiled_function(what: Any) -> Any:
     return what if hasattr(what, "_entries") and hasattr(what, "explain") else None
 
 
-def _compilations(what: Any) -> Iterator[_Compiled]:
+def _compilations(what: Any, sizes: Mapping[str, int] | None = None) -> Iterator[_Compiled]:
     function = _compiled_function(what)
     if function is not None:
         specialisations = function.explain().specialisations
@@ -78,6 +78,8 @@ def _compilations(what: Any) -> Iterator[_Compiled]:
             raise located(ArgumentError(f"dump: nothing of {function!r} is compiled; call it first"))
         for spec in specialisations:
             yield _Compiled(function._name, spec.graph, spec.executable)
+    elif hasattr(what, "symbolic_graph"):
+        yield _Compiled(what.name, what.graph(sizes), what.executable(sizes))
     elif isinstance(what, Graph):
         yield _Compiled("graph", what)
     elif hasattr(what, "plan") and hasattr(what, "kernels"):
