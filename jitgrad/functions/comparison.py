@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentTypeError, DTypeError, ShapeError
+from jitgrad.ir.errors import ArgumentTypeError, DTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.arithmetic import Abs, Add, Mul, Sub
 from jitgrad.ir.ops.comparison import Eq, IsFinite, IsNan, Le
 from jitgrad.ir.ops.logical import LogicalAnd, LogicalOr
@@ -91,6 +91,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
 
 def _close(name: str, input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Tensor:
     x, y = check_tensor(input, name), check_tensor(other, name)
+    for bound, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise located(OperationError(f"{name}: {bound} must be greater than or equal to zero, but got {value}"))
     if x.dtype is not y.dtype:
         raise located(DTypeError(f"{name}: {x.dtype.name} did not match {y.dtype.name}"))
     a, b = broadcast(name, x.dtype, x, y)

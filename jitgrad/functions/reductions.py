@@ -144,7 +144,8 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     return reduction(Amin, axes, keepdim)(x)
 
 
-@public()
+@public(out="exact")
+@numpy_names
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinAndMax:
     """The smallest and the largest element over `dim`, or of all."""
     dims = () if dim is None else (dim,)
@@ -210,7 +211,7 @@ def _extreme(
     return ValuesAndIndices(apply(Reshape(shape), values), apply(Reshape(shape), indices))
 
 
-@public()
+@public(out=True)
 @numpy_names
 def max(
     input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None
@@ -227,7 +228,7 @@ def max(
     return _extreme("max", Amax(axes, False), Maximum(), ArgMax, input, dim, keepdim, other)
 
 
-@public()
+@public(out=True)
 @numpy_names
 def min(
     input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None
@@ -272,6 +273,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 @public()
+@numpy_names
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """How many elements over `dim` are not zero, as int64.
 

@@ -30,7 +30,7 @@ from .reductions import ValuesAndIndices, check_lengths
 from .registry import numpy_names, public
 
 
-@public()
+@public(out=True)
 @numpy_names
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> ValuesAndIndices:
     """The elements in order along `dim`, and their indices; equal elements keep theirs. NaN counts as largest.
@@ -58,13 +58,13 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return sort(input, dim, descending).indices
 
 
-@public()
+@public(out=True)
 def msort(input: Tensor) -> Tensor:
     """The elements in order along the first dim."""
     return sort(input, 0).values
 
 
-@public()
+@public(out=True)
 @numpy_names
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndIndices:
     """The `k` largest (or smallest) elements along `dim` in order, and their indices.
@@ -83,7 +83,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return ValuesAndIndices(stretch(values, axis, 0, k), stretch(indices, axis, 0, k))
 
 
-@public()
+@public(out=True)
 @numpy_names
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """The `k`-th smallest element along `dim`, counted from 1, and its index.
@@ -109,7 +109,7 @@ def _pick(input: Tensor, axis: int, place: int, keepdim: bool) -> ValuesAndIndic
     return ValuesAndIndices(select(values, axis, place), select(indices, axis, place))
 
 
-@public()
+@public(out=True)
 @numpy_names
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of all elements, or along `dim` with its index; NaN if there is one.
@@ -123,7 +123,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median("median", input, dim, keepdim, False)
 
 
-@public()
+@public(out=True)
 @numpy_names
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """`median` of the elements that are not NaN; NaN where there are none.
