@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import mmap
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from .backend import DeviceArray, device_copies, gpus
 Data: TypeAlias = Any  # np.ndarray | DeviceArray
 _Seen: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int, np.dtype[Any]]
 _ndarray = np.ndarray
+_PRIVATE = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)  # CUDA's platforms have both
 
 
 def device_of(data: Data) -> Device:
@@ -103,12 +105,16 @@ def is_page_locked(data: Data) -> bool:
 
 
 def strides_only(data: DeviceArray) -> np.ndarray[Any, Any]:
-    """An array of the same shape and strides. There is no memory behind it: its elements must not be read."""
+    """An array of the same shape and strides, for views and their addresses; its elements mean nothing."""
     return _strides_only(data.shape, data.strides, dtypes.FROM_NUMPY[data.dtype].np)
 
 
 def _strides_only(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
+    """An array over pages that are never touched, and read as zeros where a view turns out to copy."""
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)] if 0 not in shape else []
+    before = -sum(r for r in reach if r < 0)
+    pages = mmap.mmap(-1, before + sum(r for r in reach if r > 0) + dtype.itemsize, flags=_PRIVATE, prot=mmap.PROT_READ)
+    return np.ndarray(shape, dtype, pages, before, strides)
 
 
 def seen_through(op: View, data: DeviceArray) -> DeviceArray | None:
@@ -128,6 +134,8 @@ def _seen_through(op: View, shape: tuple[int, ...], strides: tuple[int, ...], dt
             return None
     else:
         shown = op.reference(array)
+    if shown.size and not np.may_share_memory(shown, array):
+        return None
     offset = _address(shown) - _address(array)
     return shown.shape, shown.strides, offset if shown.size else 0, dtypes.FROM_NUMPY[shown.dtype].np
 
