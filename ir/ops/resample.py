@@ -289,14 +289,16 @@ def _cubic_antialias(op: _Resampling) -> Table:
 
 
 def _antialias(op: _Resampling, reach: int, kernel: Callable[[Array], Array]) -> Table:
-    """A kernel as wide as a target element, if that is wider than a source element; weights sum to 1."""
+    """A kernel as wide as a target element, if that is wider than a source element; weights sum to 1.
+
+    Aligned corners change the scale and not the centres, as in PyTorch.
+    """
     width = max(op.scale, 1.0)
-    shift = 0.5 if op.align_corners else 0.0
-    centre = op.scale * (np.arange(op.target) + 0.5 - shift)
-    start = np.maximum(np.trunc(centre - reach * width + 0.5 + shift).astype(np.int64), 0)
-    stop = np.minimum(np.trunc(centre + reach * width + 0.5 + shift).astype(np.int64), op.source)
+    centre = op.scale * (np.arange(op.target) + 0.5)
+    start = np.maximum(np.trunc(centre - reach * width + 0.5).astype(np.int64), 0)
+    stop = np.minimum(np.trunc(centre + reach * width + 0.5).astype(np.int64), op.source)
     index = start[:, None] + np.arange(int((stop - start).max()))
-    weight = np.where(index < stop[:, None], kernel(np.abs(index - centre[:, None] + 0.5 - shift) / width), 0)
+    weight = np.where(index < stop[:, None], kernel(np.abs(index - centre[:, None] + 0.5) / width), 0)
     total = weight.sum(1, keepdims=True)
     return np.minimum(index, op.source - 1), weight / np.where(total == 0, 1, total)
 

@@ -3,7 +3,7 @@
 import operator
 
 import numpy as np
-from ops.sampling import COMPLEX, FLOATS, INTEGERS, Sample, numbers, rng, uniform
+from ops.sampling import COMPLEX, FLOATS, INTEGERS, Sample, integers, numbers, rng, uniform
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
@@ -152,7 +152,7 @@ CONVS = [
 
 
 def _conv_types(case):
-    return FLOATS if case in CONVS[1:4] else (F64,)
+    return (*FLOATS, dtypes.int64, *COMPLEX) if case in CONVS[1:4] else (F64,)
 
 
 def _convs():
@@ -164,7 +164,7 @@ def _convs():
             return _functional(f"conv{len(stride)}d", x, w, None, stride, padding, dilation, groups)
 
         for dtype in _conv_types(case):
-            arrays = (uniform(x, dtype), uniform(w, dtype, seed=1))
+            arrays = (numbers(x, dtype), numbers(w, dtype, seed=1))
             yield Sample(Conv(stride, padding, dilation, groups), arrays, oracle, smooth=True, ulps=32)
 
 
@@ -174,10 +174,10 @@ def _conv_grads(which):
             x_shape, w_shape, *numbers_of = case
             forward = Conv(*numbers_of)
             for dtype in _conv_types(case):
-                x, w = uniform(x_shape, dtype), uniform(w_shape, dtype, seed=1)
-                y = uniform(forward.reference(x, w).shape, dtype, seed=2)
+                x, w = numbers(x_shape, dtype), numbers(w_shape, dtype, seed=1)
+                y = numbers(forward.reference(x, w).shape, dtype, seed=2)
                 options = dict(zip(("stride", "padding", "dilation", "groups"), numbers_of, strict=True))
-                oracle = _conv_grad_oracle(which, x_shape, w_shape, options)
+                oracle = _conv_grad_oracle(which, x_shape, w_shape, options) if dtype.is_floating_point else None
                 if which == "input":
                     yield Sample(ConvInputGrad(x_shape[2:], *numbers_of), (y, w), oracle, smooth=True, ulps=64)
                 else:
@@ -251,6 +251,7 @@ def _avg_pools():
             for dtype in FLOATS:
                 has_oracle = dtype.itemsize > 2 if len(kernel) == 3 else divisor == 0 or len(kernel) > 1
                 yield Sample(op, (uniform(x, dtype),), oracle if has_oracle else None, smooth=True, ulps=8)
+            yield Sample(op, (integers(x, dtypes.int64),), oracle if divisor == 0 or len(kernel) > 1 else None)
 
 
 def _batch_norms():

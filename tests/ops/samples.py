@@ -9,6 +9,7 @@ from types import ModuleType
 from ops import (
     activation_samples,
     check_samples,
+    complex_samples,
     creation_samples,
     fourier_samples,
     history_samples,
@@ -19,8 +20,12 @@ from ops import (
     quantile_samples,
     random_samples,
     reduction_samples,
+    resample_samples,
+    searching_samples,
+    sequence_samples,
     shape_samples,
     sorting_samples,
+    special_samples,
 )
 from ops.sampling import Sample
 
@@ -37,11 +42,16 @@ MODULES: tuple[ModuleType, ...] = (
     quantile_samples,
     shape_samples,
     sorting_samples,
+    searching_samples,
+    special_samples,
+    complex_samples,
     fourier_samples,
     linalg_samples,
     indexing_samples,
     activation_samples,
     nn_samples,
+    resample_samples,
+    sequence_samples,
 )
 TABLE: dict[str, Callable[[], Iterable[Sample]]] = {k: v for module in MODULES for k, v in module.TABLE.items()}
 

@@ -31,6 +31,7 @@ class Sample:
     differentiated numerically: no kinks or jumps nearby. `ulps` is how far results may be from the oracle's,
     in units of the result dtype's last place at the largest magnitude in play. `differentiated` builds what is to be
     differentiated in place of the op alone: for ops that read a triangle, or whose results are unique up to a phase.
+    `order` is how often it may be differentiated.
     """
 
     op: Op
@@ -40,6 +41,7 @@ class Sample:
     ulps: float = 4.0
     label: str = field(default="")
     differentiated: Callable[..., Any] | None = None
+    order: int = 2
 
     @property
     def types(self) -> tuple[TensorType, ...]:
