@@ -23,7 +23,7 @@ from .pointwise import Operand, broadcast, broadcast_shape, check_tensor, conver
 from .registry import public
 
 
-@public(method=False)
+@public(method=False, out=True)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """`input` where `condition` holds, else `other`, all broadcast; with `condition` alone, where it holds.
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, OperationError
 
 from ..dispatch import constant
 from ..errors import located
 from ..tensor import Tensor, to_array
-from .pointwise import check_tensor
+from .pointwise import check_tensor, convert
 from .registry import public, write_out
 
 
@@ -46,6 +47,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
     if not as_tuple:
         made = _nonzero(input)
         return made if out is None else write_out(made, out, "nonzero", exact=True)
+    if out is not None:
+        raise located(ArgumentTypeError("nonzero(): with as_tuple=True there is no single result to write to out"))
     return tuple([constant(places, input) for places in _found(input)])
 
 
@@ -91,6 +94,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
         raise located(ArgumentTypeError(f"unravel_index: indices must be a Tensor, not {type(indices).__name__}"))
     if indices.dtype.kind != "int":
         raise located(ArgumentError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}"))
+    indices = convert(indices, dtypes.int64)
     lengths = [shape] if isinstance(shape, int) else list(shape)
     if not all(isinstance(n, int) for n in lengths):
         raise located(ArgumentTypeError(f"expected 'shape' to be int or sequence of ints, but got {shape!r}"))

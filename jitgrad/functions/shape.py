@@ -8,7 +8,7 @@ from typing import Any
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ShapeError
-from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
+from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.complex import Conj
 from jitgrad.ir.ops.reinterpret import Reinterpret
 from jitgrad.ir.ops.shape import Permute, Reshape, moved_axis_permutation
@@ -337,8 +337,10 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     fits = extra >= 0 and all(n in (1, m) for n, m in zip(wanted, self.shape[extra:], strict=True))
     if not fits:
         raise located(ShapeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(self.shape)}}}."))
+    if not wanted:
+        return self.sum()  # type: ignore[attr-defined, no-any-return]
     axes = tuple(a for a, n in enumerate(self.shape) if a < extra or (n != 1 and wanted[a - extra] == 1))
-    out = apply(Sum(axes, True), self) if axes else self
+    out = self.sum(axes, keepdim=True) if axes else self  # type: ignore[attr-defined]
     return view(Reshape(wanted), out) if out.shape != wanted else out
 
 

@@ -31,7 +31,7 @@ def _attribute(name):
 
 
 ADAPTED = {
-    "where": lambda x, condition, other: jg.where(condition, x, other),
+    "where": lambda x, condition, other, **k: jg.where(condition, x, other, **k),
     "einsum": lambda tensors, equation: jg.einsum(equation, tensors),
     "nn.functional.embedding": lambda weight, index, **k: jg.nn.functional.embedding(index, weight, **k),
     "nn.functional.embedding_bag": lambda weight, index, **k: jg.nn.functional.embedding_bag(index, weight, **k),

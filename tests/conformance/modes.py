@@ -313,7 +313,7 @@ def variants(case, count):
 def _check_variants(case, sample):
     entry, found = case.entry, False
     for name, theirs in ((entry.name, entry.method_variant), (f"{entry.name}_", entry.inplace_variant)):
-        if theirs is None or "." in name or entry.name in ("resize_", "zero_"):
+        if theirs is None or "." in name or entry.name in ("resize_", "resize_as_", "zero_"):
             continue
         found = True
         _check_method(case, sample, name, theirs)
