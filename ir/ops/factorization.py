@@ -40,7 +40,7 @@ def _half_of_adjoint(x: Matrix) -> Matrix:
 class Cholesky(HostOp):
     """The lower triangular `L` with `L @ L.mH` the Hermitian matrix whose lower triangle is read; and `info`.
 
-    The gradient is that with respect to a Hermitian operand, itself Hermitian.
+    With `upper`, the upper triangle is read. The gradient is that with respect to a Hermitian operand, Hermitian too.
 
     >>> import jitgrad as jg
     >>> jg.linalg.cholesky(jg.tensor([[4.0, 2.0], [2.0, 2.0]]))
@@ -48,6 +48,7 @@ class Cholesky(HostOp):
             [1., 1.]])
     """
 
+    upper: bool = False
     name = "cholesky"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
@@ -57,7 +58,7 @@ class Cholesky(HostOp):
 
     def reference(self, *operands: Array) -> Array:
         """LAPACK's `potrf`."""
-        return lapack.cholesky(operands[0])
+        return lapack.cholesky(lapack.adjoint(operands[0]) if self.upper else operands[0])
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

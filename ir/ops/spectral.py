@@ -42,6 +42,10 @@ def _differences(values: Matrix) -> Matrix:
     return between.with_diagonal(between.ones())
 
 
+def _skew(x: Matrix) -> Matrix:
+    return x - x.mH
+
+
 class _Spectrum(HostOp):
     of = "linalg.eigh"
 
@@ -76,14 +80,14 @@ class Eigh(_Spectrum):
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
     ) -> Cotangents:
-        """`V (diag(g_values) + (Vᴴ g_vectors) / E) Vᴴ`, E the differences of eigenvalues."""
+        """`V (diag(g_values) + skew(Vᴴ g_vectors) / 2E) Vᴴ`, E the differences of eigenvalues."""
         g_values, g_vectors = _row(b, cotangents[0]), _optional(b, cotangents[1])
         vectors = Matrix(b, results[1])
         if g_vectors is None:
             assert g_values is not None
             return ((vectors * g_values @ vectors.mH).value,)
         values = Matrix(b, results[0]).unsqueezed(-2)
-        inner = (vectors.mH @ g_vectors) / _differences(values)
+        inner = _skew(vectors.mH @ g_vectors) * 0.5 / _differences(values)
         diagonal = values * 0.0 if g_values is None else g_values
         diagonal = diagonal.to_complex() if vectors.is_complex else diagonal
         inner = inner.with_diagonal(diagonal.expand(inner.shape))
@@ -231,10 +235,6 @@ class Svd(_Spectrum):
         g_u = None if g_u is None else g_u.part(-1, 0, k)
         g_vh = None if g_vh is None else g_vh.part(-2, 0, k)
         return (_svd_gradient((u, Matrix(b, results[1]).unsqueezed(-2), vh), (g_u, g_s, g_vh)).value,)
-
-
-def _skew(x: Matrix) -> Matrix:
-    return x - x.mH
 
 
 def _svd_gradient(

@@ -91,7 +91,7 @@ class LDLEx(NamedTuple):
 def cholesky_factor(name: str, A: Tensor, upper: bool, check: bool) -> CholeskyEx:
     """The factor and `info`, which is checked if so asked."""
     x = square(name, A)
-    factor, info = apply_all(Cholesky(), mH(x) if upper else x)
+    factor, info = apply_all(Cholesky(bool(upper)), x)
     if check:
         check_info(name, info, NOT_POSITIVE)
     return CholeskyEx(mH(factor) if upper else factor, info)

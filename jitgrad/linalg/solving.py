@@ -219,7 +219,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     limit = epsilon(a) * max(a.shape[-2:]) if rcond is None else float(rcond)
     solution, rank, values = apply_all(Lstsq(chosen, limit), a, rhs)
     residuals = _residuals(a, rhs, solution, rank, chosen)
-    empty = a.new_empty(0, dtype=values.dtype) if chosen in ("gels", "gelsy") else values  # type: ignore[attr-defined]
+    values = values.detach()  # type: ignore[attr-defined]
+    empty = values.new_empty(0) if chosen in ("gels", "gelsy") else values  # type: ignore[attr-defined]
     none = rank.new_empty(0) if chosen == "gels" else rank  # type: ignore[attr-defined]
     if vector:
         solution = reshaped(solution, tuple(solution.shape[:-1]))

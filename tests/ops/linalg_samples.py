@@ -80,11 +80,12 @@ def _singular_values_and_product(b, u, s, vh):
 
 def _cholesky():
     for shape in SQUARE:
-        for dtype in SINGLE:
-            yield Sample(
-                Cholesky(), (positive(shape, dtype),), _torch("linalg.cholesky_ex"), smooth=0 not in shape,
-                ulps=ULPS, differentiated=_of_hermitian(Cholesky(), lambda b, factor, info: [factor]),
-            )  # fmt: skip
+        for op in (Cholesky(), Cholesky(upper=True)):
+            for dtype in SINGLE:
+                yield Sample(
+                    op, (positive(shape, dtype),), _torch("linalg.cholesky_ex"), smooth=0 not in shape,
+                    ulps=ULPS, differentiated=_of_hermitian(op, lambda b, factor, info: [factor]),
+                )  # fmt: skip
 
 
 def _qr():
