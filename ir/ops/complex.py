@@ -68,7 +68,7 @@ class Real(_Part):
 
     def reference(self, *operands: Array) -> Array:
         """NumPy's view of the part."""
-        return operands[0].real
+        return np.asarray(operands[0]).real
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -87,7 +87,7 @@ class Imag(_Part):
 
     def reference(self, *operands: Array) -> Array:
         """NumPy's view of the part."""
-        return operands[0].imag
+        return np.asarray(operands[0]).imag
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -158,7 +158,7 @@ class ViewAsReal(View):
 
     def reference(self, *operands: Array) -> Array:
         """The real parts, and half an element further the imaginary ones."""
-        part = operands[0].real
+        part = np.asarray(operands[0]).real
         strides = (*part.strides, part.itemsize)
         return np.lib.stride_tricks.as_strided(part, (*part.shape, 2), strides)
 

@@ -144,13 +144,12 @@ class LogCumSumExp(Op):
         (g,) = cotangents
         assert g is not None
         (x,), (y,) = operands, results
-        if x.shape[self.axis] == 0:
-            return (g,)
-        earlier, later = _neighbours(b, y, self.axis)
-        last = full_like(b, _last(b, y, self.axis), 0.0)
-        decay = b(Concat(self.axis), _exp_of_difference(b, earlier, later), last)
-        total = b(LinearScan(self.axis, True), conj(b, decay), g)
-        return (b(Mul(), total, conj(b, _exp_of_difference(b, x, y))),)
+        if x.shape[self.axis]:
+            earlier, later = _neighbours(b, y, self.axis)
+            last = full_like(b, _last(b, y, self.axis), 0.0)
+            decay = b(Concat(self.axis), _exp_of_difference(b, earlier, later), last)
+            g = b(LinearScan(self.axis, True), conj(b, decay), g)
+        return (b(Mul(), g, conj(b, _exp_of_difference(b, x, y))),)
 
 
 def _last(b: Builder, x: Value, axis: int) -> Value:

@@ -49,9 +49,9 @@ def diff(
     if n < 0:
         raise located(OperationError(f"diff: order must be non-negative but got {n}"))
     axis = normalize_dim(dim, x.ndim)
-    x = _extended("diff", x, axis, prepend, append)
     if n == 0:
         return alias_free(x)
+    x = _extended("diff", x, axis, prepend, append)
     op = Ne() if x.dtype.kind == "bool" else Sub()
     for _ in range(n):
         left = x.shape[axis] - 1

@@ -67,7 +67,7 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType 
     tensor([4., 6.])
     """
     x = summable(check_tensor(input, "sum"), dtype)
-    return reduction(Sum, reduced_axes(dim, x.ndim), keepdim)(x)
+    return reduction(Any if x.dtype is dtypes.bool_ else Sum, reduced_axes(dim, x.ndim), keepdim)(x)
 
 
 @public(out=True)
@@ -101,7 +101,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     """
     x = summable(check_tensor(input, "prod"), dtype)
     axes = reduced_axes(None if dim is None else (normalize_dim(dim, x.ndim),), x.ndim)
-    return reduction(Prod, axes, keepdim)(x)
+    return reduction(All if x.dtype is dtypes.bool_ else Prod, axes, keepdim)(x)
 
 
 def check_lengths(name: str, x: Tensor, axes: tuple[int, ...], dim: Dims = 0) -> None:

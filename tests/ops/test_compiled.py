@@ -34,10 +34,16 @@ def spread(samples, count):
     return samples[:: -(-len(samples) // count)] if samples else []
 
 
-def together(samples):
-    """One graph that applies each sample's op to inputs of its own; and those inputs."""
+def together(samples, differentiated=False):
+    """One graph that applies each sample's op to inputs of its own (or what is to be differentiated); and those."""
     b = Builder()
-    outputs = [r for s in samples for r in b.emit(s.op, *(b.input(t) for t in s.types))]
+    operands = [[b.input(t) for t in s.types] for s in samples]
+    instead = [s.differentiated if differentiated else None for s in samples]
+    outputs = [
+        r
+        for s, build, xs in zip(samples, instead, operands, strict=True)
+        for r in (build(b, *xs) if build else b.emit(s.op, *xs))
+    ]
     return b.build(outputs), [a for s in samples for a in s.arrays]
 
 
@@ -62,7 +68,7 @@ def check_gradient(name, count):
     if not smooth:
         pytest.skip("no float64 sample")
     samples = spread(smooth, count)
-    graph, arrays = together(samples)
+    graph, arrays = together(samples, differentiated=True)
     outputs = [i for i, v in enumerate(graph.outputs) if v.type.dtype.is_differentiable]
     wrt = [i for i, v in enumerate(graph.inputs) if v.type.dtype.is_differentiable]
     random = np.random.default_rng(0)
