@@ -8,14 +8,13 @@ Texts that repeat (ops, types, scopes, places) are kept once, in tables that the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import jitgrad
 from jitgrad.ir.analysis import flops
 from jitgrad.ir.difference import difference
-from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.graph import Graph, Node
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.picture import kind
@@ -104,12 +103,8 @@ class Content:
             **self.places.data(),
         }
 
-    def value_numbers(self, graph: Graph) -> dict[Value, int]:
-        """Values by order of definition."""
-        return {v: n for n, v in enumerate(graph.values())}
-
     def _stage(self, name: str, graph: Graph, before: Graph | None) -> dict[str, Any]:
-        numbers = self.value_numbers(graph)
+        numbers = {v: n for n, v in enumerate(graph.values())}
         nodes = graph.nodes
         for node in nodes:
             self._kinds.setdefault(node.op, kind(node))
@@ -155,50 +150,3 @@ class Content:
 def clipped(text: str, length: int) -> str:
     """The text's beginning, if it is longer than `length`."""
     return text if len(text) <= length else text[: length - 3] + "..."
-
-
-def execution_data(compilation: Compilation, numbers: dict[Value, int], nodes: Sequence[Node]) -> dict[str, Any]:
-    """Steps, launches, the arena and costs of what was compiled."""
-    from jitgrad.codegen.describe import describe_steps, lifetimes  # loaded already: something was compiled
-
-    plan = compilation.executable.plan
-    place = {node: n for n, node in enumerate(nodes)}
-    timing = compilation.timing
-
-    def number(value: Value | None) -> int:
-        return -1 if value is None else numbers.get(value, -1)
-
-    def accesses(found: Any) -> list[Any]:
-        return [[number(a.value), a.nbytes, str(a.place), a.role] for a in found]
-
-    steps = []
-    for n, step in enumerate(describe_steps(plan)):
-        launches = [
-            {
-                "label": x.label, "kernel": x.kernel, "extent": x.extent, "portions": x.portions,
-                "slots": list(x.slots), "params": [_json_number(p) for p in x.params], "operations": x.operations,
-                "accesses": accesses(x.accesses),
-            }
-            for x in step.launches
-        ]  # fmt: skip
-        steps.append(
-            {
-                "kind": step.kind, "title": step.title, "shape": step.shape, "bytes": step.bytes, "flops": step.flops,
-                "nodes": [place[node] for node in step.nodes if node in place], "launches": launches,
-                "accesses": accesses(step.accesses), "estimate": round(step.estimate_us, 3),
-                "measured": None if timing is None else round(timing.steps[n], 3),
-            }
-        )  # fmt: skip
-    lives = [[number(x.value), x.offset, x.nbytes, x.first, x.last, number(x.over)] for x in lifetimes(plan)]
-    aliases = {numbers[v]: numbers[m] for v, m in plan.program.memory.items() if v in numbers and m in numbers}
-    return {
-        "steps": steps,
-        "arena": {"bytes": plan.arena_bytes, "lives": lives},
-        "aliases": aliases,
-        "writes": {int(k): int(i) for k, i in plan.aliases.items()},
-        "measured": None if timing is None else {"runs": timing.runs, "call": round(timing.call, 3)},
-    }
-
-
-def _json_number(x: Any) -> Any:
-    return x if isinstance(x, bool | int) or (x == x and abs(x) != float("inf")) else str(x)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from .content import Compilation, Content, execution_data
+from .content import Compilation, Content
 
 _FOLDER: Final = Path(__file__).parent / "page"
 SCRIPTS: Final = (
@@ -27,8 +27,9 @@ def page_html(compilation: Compilation, code: Sequence[dict[str, str]] = ()) -> 
     data = content.data()
     data["summary"] = _summary(compilation)
     if compilation.executable is not None:
-        _, graph = content.graphs[-1]
-        data["execution"] = execution_data(compilation, content.value_numbers(graph), graph.nodes)
+        from .execution import execution_data  # code generation is loaded: something was compiled
+
+        data["execution"] = execution_data(compilation.executable, content.graphs[-1][1], compilation.timing)
     title = html.escape(f"{compilation.name} - jitgrad")
     blocks = {
         "TITLE": title,

@@ -20,7 +20,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.dump", "jitgrad.dump.afterwards"): "only dumps need it, and code generation with it",
     ("jitgrad.dump", "jitgrad.dump.writer"): "only dumps need the printer and the pictures",
     ("jitgrad.dump", "jitgrad.ir.picture"): "only notebooks and dumps draw",
-    ("jitgrad.dump.content", "jitgrad.codegen"): "graphs alone have pages too",
+    ("jitgrad.dump.page", "jitgrad.dump.execution"): "loads code generation; graphs alone have pages too",
     ("jitgrad.dump.writer", "jitgrad.dump.machine_code"): "loads Numba, which is there once something was compiled",
     ("jitgrad.functions.einsum", "opt_einsum"): "only products of three tensors and more need an order",
     ("jitgrad.ir.picture", "networkx"): "only pictures need it",

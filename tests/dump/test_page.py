@@ -1,0 +1,203 @@
+"""A dump's page: whole, self-contained, with the right data; and drawn by a browser, where one is installed."""
+
+import re
+from pathlib import Path
+
+import pytest
+from dump.chromium import PROGRAM, browse
+
+import jitgrad as jg
+from jitgrad import nn
+from jitgrad.dump.page import SCRIPTS, packed, unpacked
+
+needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium here")
+
+
+def training_step():
+    """A small step with modules, a loss, gradients and an update."""
+    jg.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    optimizer = jg.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return jg.compile(step), jg.randn(5, 6), jg.tensor([0, 1, 2, 1, 0])
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The page of the step, with measured times."""
+    step, x, y = training_step()
+    for _ in range(3):
+        step(x, y)
+    (folder,) = step.dump(tmp_path_factory.mktemp("dumps"), measure=True)
+    return folder / "index.html"
+
+
+def block(page, name):
+    """The data of the block `name`."""
+    return unpacked(re.search(rf'id="{name}">([^<]*)<', page.read_text(encoding="utf-8"))[1])
+
+
+@pytest.fixture(scope="module")
+def data(page):
+    return block(page, "data")
+
+
+def test_it_needs_no_network(page):
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(
+        r"""(?:src|href|action)\s*=|url\(|@import|https?:|//\w+\.\w+/|\bfetch\(|XMLHttpRequest""", text
+    )
+    assert "default-src 'none'" in text
+    assert not re.search(r"<!--[A-Z]+-->", text), "a part is missing"
+
+
+def test_scripts_are_in_the_package():
+    folder = Path(jg.dump.__file__).parent / "page"
+    assert {p.name for p in folder.iterdir()} == {*SCRIPTS, "page.html", "page.css"}
+    for script in SCRIPTS:
+        assert (folder / script).read_text(encoding="utf-8").startswith("// "), f"{script} says what it is for"
+
+
+def test_packing():
+    data = {"a": [1, 2.5, None], "b": "</script><!-- é"}
+    assert unpacked(packed(data)) == data and "<" not in packed(data)
+
+
+def test_stages(data):
+    names = [s["name"] for s in data["stages"]]
+    assert names[0] == "traced" and "decompose" in names
+    for before, after in zip(data["stages"], data["stages"][1:], strict=False):
+        kept = [o for o in after["origin"] if o >= 0]
+        assert len(kept) == len(set(kept)) and len(after["origin"]) == len(after["op"])
+        assert sorted(kept + after["removed"]) == list(range(len(before["op"])))
+        assert all(after["origin"][n] >= 0 for n in after["rewired"])
+        assert after["removed"] or after["rewired"] or -1 in after["origin"]
+    for stage in data["stages"]:
+        values = len(stage["inputs"])
+        for args, results in zip(stage["args"], stage["results"], strict=True):
+            assert all(0 <= a < values for a in args)
+            values += len(results)
+        assert all(0 <= v < values for v in stage["outputs"])
+
+
+def test_parts_modules_and_lines(data):
+    paths = {tuple(p) for p in data["scopes"]}
+    assert {("forward", "Sequential", "0"), ("backward", "Sequential", "2")} <= paths
+    assert ("update", "SGD.step", "Sequential.0.weight") in paths
+    inputs = [name for name, _ in data["stages"][0]["inputs"]]
+    assert {"x", "y", "lr", "Sequential.0.weight", "Sequential.2.bias"} <= set(inputs)
+    (file,) = data["files"]
+    assert file["path"].endswith("test_page.py")
+    lines = {file["lines"][str(line)].strip() for _, line, _ in data["places"]}
+    assert {"loss = nn.functional.cross_entropy(net(x), y)", "loss.backward()"} <= lines
+
+
+def test_ops_are_explained(data):
+    ops = {op["name"]: op for op in data["ops"]}
+    assert ops["matmul"]["kind"] == "product" and ops["relu"]["kind"] == "pointwise" and ops["relu"]["doc"]
+    assert any(op.get("constant") == "1.0" for op in data["ops"])
+
+
+def test_execution(data, page):
+    run = data["execution"]
+    last = data["stages"][-1]
+    code = block(page, "code")
+    kinds = {s["kind"] for s in run["steps"]}
+    assert {"kernel", "blas", "host"} <= kinds
+    for step in run["steps"]:
+        assert all(0 <= n < len(last["op"]) for n in step["nodes"])
+        assert step["measured"] >= 0 and step["estimate"] >= 0
+        for launch in step["launches"]:
+            texts = code[launch["kernel"]]
+            assert list(texts) == ["loops", "LLVM", "LLVM, optimised", "assembly"]
+            assert texts["loops"].startswith("kernel(") and "define" in texts["LLVM"]
+    computed = {n for s in run["steps"] for n in s["nodes"]}
+    aliases = {int(v) for v in run["aliases"]}
+    first = len(last["inputs"])
+    for n, results in enumerate(last["results"]):  # each node is computed by a step, or is none's work
+        constant = "constant" in data["ops"][last["op"][n]]
+        assert n in computed or constant or first in aliases or data["ops"][last["op"][n]]["kind"] == "view"
+        first += len(results)
+    assert run["measured"]["call"] > 0 and run["measured"]["runs"] >= 3
+
+
+def test_the_arena_holds_one_value_at_a_place(data):
+    run = data["execution"]
+    lives = run["arena"]["lives"]
+    assert lives and all(at >= 0 and at + n <= run["arena"]["bytes"] for _, at, n, *_ in lives)
+    assert all(0 <= first <= last < len(run["steps"]) for *_, first, last, _ in lives)
+    for i, (_, at, n, first, last, _) in enumerate(lives):
+        for _, at2, n2, first2, last2, over in lives[i + 1 :]:
+            apart = at + n <= at2 or at2 + n2 <= at or last < first2 or last2 < first
+            assert apart or (over >= 0 and first2 == last)
+
+
+def test_graphs_alone_have_pages(tmp_path):
+    f = jg.compile(lambda x: (x * 2).tanh())
+    f(jg.ones(3))
+    (folder,) = jg.dump.write(f.explain().specialisations[0].graph, tmp_path)
+    found = block(folder / "index.html", "data")
+    assert [s["name"] for s in found["stages"]] == ["captured"] and "execution" not in found
+    assert sorted(p.name for p in folder.iterdir()) == ["00-captured.txt", "graph.dot", "graph.svg", "index.html"]
+
+
+def test_functions_without_nodes(tmp_path):
+    f = jg.compile(lambda x: x, dump=str(tmp_path))
+    f(jg.ones(3))
+    (page,) = tmp_path.glob("*/index.html")
+    assert block(page, "data")["execution"]["steps"] == [] and block(page, "code") == []
+
+
+def errors_of(done):
+    return [line for line in done.stderr.splitlines() if "CONSOLE" in line and "Uncaught" in line]
+
+
+@needs_browser
+@pytest.mark.parametrize("state", ["", "stage=0&color=kind", "view=text&stage=1&color=change", "open=all&color=cost"])
+def test_the_page_draws_itself(page, tmp_path, state):
+    done = browse(page, tmp_path, "--virtual-time-budget=3000", "--dump-dom", state=state)
+    assert not errors_of(done), errors_of(done)
+    assert re.search(r'<html[^>]* data-ready="\d+"', done.stdout)
+    assert "nodes captured" in done.stdout and 'data-scope="forward"' in done.stdout
+
+
+@needs_browser
+def test_details_tables_and_text(page, tmp_path, data):
+    def shown(state):
+        done = browse(page, tmp_path, "--virtual-time-budget=3000", "--dump-dom", state=state)
+        assert not errors_of(done), errors_of(done)
+        return done.stdout.split("<script")[0]
+
+    last = data["stages"][-1]
+    relu = next(n for n, o in enumerate(last["op"]) if data["ops"][o]["name"] == "relu")
+    html = shown(f"select=node:{relu}")
+    assert "<h3>" in html and "test_page.py:" in html and "cross_entropy" in html and "kernel(b0" in html
+    html = shown("view=steps&select=step:0")
+    assert html.count("<tr data-step=") == len(data["execution"]["steps"]) and "<h3>Step 0</h3>" in html
+    html = shown("view=text")
+    assert "graph training_step_step(" in html and "<b>matmul</b>" in html
+    html = shown("view=memory")
+    assert "values that would take" in html
+    html = shown("select=scope:forward/Sequential/0")
+    assert "0 · linear" in html
+
+
+@needs_browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pictures_show_something(page, tmp_path, theme):
+    target = tmp_path / "page.png"
+    flags = ("--virtual-time-budget=3000", "--window-size=1280,800", f"--screenshot={target}")
+    browse(page, tmp_path, *flags, state=f"theme={theme}")
+    picture = pytest.importorskip("PIL.Image").open(target).convert("RGB")
+    assert picture.size == (1280, 800)
+    graph = picture.crop((260, 150, 880, 700))
+    assert len(graph.getcolors(1 << 20)) > 20  # the boxes' colours, and the edges of letters
+    brightness = sum(picture.getpixel((2, 20))) / 3
+    assert brightness > 200 if theme == "light" else brightness < 60
