@@ -318,3 +318,48 @@ class Reduction(Op):
     def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
         """The result element from the accumulators, for an operand of `dtype`."""
         return accumulators[0]
+
+
+class ScanOp(Op):
+    """Goes along `axis`, from the other end if `reverse`: each result is made of the elements up to it.
+
+    All operands and the result have one shape. The scan is described by scalar accumulators, as a reduction is.
+    """
+
+    axis: int
+    reverse: bool = False
+
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """The accumulators' starting values for operands of `dtype`; their dtypes are the accumulators'."""
+        raise InternalError(f"op {self.name} has no accumulators")
+
+    def step(self, accumulators: tuple[Expr, ...], elements: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The accumulators after one more element of each operand."""
+        raise InternalError(f"op {self.name} has no step")
+
+    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
+        """The result element, for operands of `dtype`."""
+        raise InternalError(f"op {self.name} has no result")
+
+    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+        """The accumulators of two neighbouring stretches, `left` first; `None` if only one after another will do."""
+        return None
+
+
+class ScatterOp(Op):
+    """Puts every element of the last operand to a place of the first: the transpose of an index map.
+
+    What comes to one place comes in row-major order of the last operand. Elements whose place is outside are dropped.
+    """
+
+    def place(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> tuple[Expr, ...]:
+        """Where the element at `index` of the last operand goes: one int64 expression per axis of the first."""
+        raise InternalError(f"op {self.name} has no places")
+
+    def meet(self, present: Expr, coming: Expr) -> Expr:
+        """What is there after `coming` came to where `present` was."""
+        raise InternalError(f"op {self.name} has no rule for what meets")
+
+    def wide(self, dtype: DType) -> DType:
+        """The type in which elements of `dtype` meet."""
+        return dtype

@@ -9,7 +9,7 @@ from typing import Final
 
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.graph import Node, Value
-from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction
+from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, ScanOp, ScatterOp
 from jitgrad.ir.ops.creation import Constant
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Reshape
@@ -28,6 +28,7 @@ class Kind(enum.Enum):
 
     INLINE = "inline"  # an expression of operand elements: pointwise or an index map
     REDUCE = "reduce"
+    ORDERED = "ordered"  # a scan or a scatter: loops of its own, over what its operands' elements are
     ALIAS = "alias"  # the operand's memory in another shape
     MATMUL = "matmul"
     CONSTANT = "constant"
@@ -48,6 +49,8 @@ def kind_of(node: Node) -> Kind:
             return Kind.INLINE
         case Reduction() if _emits(op, types) and type(op).initial is not Reduction.initial:
             return Kind.REDUCE
+        case ScanOp() | ScatterOp() if _emits(op, types):
+            return Kind.ORDERED
     return Kind.HOST
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jitgrad.ir.graph import Node
+from jitgrad.ir.op import ScanOp
 from jitgrad.ir.scalar import Const, Expr
 from jitgrad.ir.types import Shape
 
@@ -46,6 +47,8 @@ class Template(enum.Enum):
     ROW = "row"  # a loop over kept axes, with loops over the reduced axes inside, as often as needed
     SPLIT = "split"  # nothing is kept: fixed chunks first, their results second
     COLUMN = "column"  # the last axis is kept: blocks of columns by chunks of rows, then the chunks' results
+    SCAN = "scan"  # one scan: along its axis in order, the rest in parallel
+    SCATTER = "scatter"  # one scatter: what may meet at a place in order, the rest in parallel
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +67,15 @@ class Group:
     @property
     def template(self) -> Template:
         """The loops that the domain and the reduced axes ask for."""
+        if self.is_ordered:
+            node = self.roots[0].value.node
+            return Template.SCAN if node is not None and isinstance(node.op, ScanOp) else Template.SCATTER
         return template_of(self.domain, self.axes)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is a scan or a scatter, which share their loops with nothing."""
+        return bool(self.roots) and self.roots[0].is_ordered
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -175,6 +186,8 @@ class _Fuser:
 
     def _fit(self, group: Group, root: Root, needs: int) -> Level | None:
         """The level at which `root` may join `group`, if any."""
+        if group.is_ordered or root.is_ordered:
+            return None
         others = needs & ~(1 << group.number)
         if self._reaches(others, group.number):
             return None

@@ -1,6 +1,7 @@
 """Which values get memory of their own, and the expression of each in terms of others that have.
 
-A root is a value computed by a kernel: a map (one expression per element) or a reduction (one per operand element).
+A root is a value computed by a kernel: a map (one expression per element), a reduction (one per operand element), or
+a scan or scatter (one per element of each operand).
 Values between roots are inlined into what uses them. A value becomes a root where something must find it in memory
 (an output, a matrix product, the host, an alias), or where computing it again would cost more than keeping it.
 """
@@ -12,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jitgrad.ir.graph import Graph, Node, Value
-from jitgrad.ir.op import IndexMap, Pointwise, Reduction
+from jitgrad.ir.op import IndexMap, Pointwise, Reduction, ScanOp, ScatterOp
 from jitgrad.ir.scalar import Expr
 from jitgrad.ir.types import Shape
 
 from ..options import CompileOptions
 from .classify import Kind, Profile, is_squeeze, kind_of, profile, repeats
-from .element import Element, Index, Puller, canonical_index, walk
+from .element import Element, Index, Puller, ValueLoad, canonical_index, walk
 from .strided import product_operand
 
 _CHEAP_TO_REPEAT: Final = 3  # computed again at every read of a broadcast or a window
@@ -48,6 +49,12 @@ class Root:
     reads: tuple[Read, ...]
     reduction: Reduction | None
     weight: int
+    ordered: tuple[Expr, ...] = ()  # of a scan or scatter: what `expr` leaves of its operands, see `_ordered_root`
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is a scan or a scatter."""
+        return self.value.node is not None and isinstance(self.value.node.op, ScanOp | ScatterOp)
 
 
 @dataclass(slots=True)
@@ -96,6 +103,8 @@ def analyse(graph: Graph, options: CompileOptions) -> Analysis:
                 a.inlined[node.result] = summary
         elif a.kinds[node] is Kind.REDUCE:
             a.roots[node.result] = _reduction_root(a, puller, node)
+        elif a.kinds[node] is Kind.ORDERED:
+            a.roots[node.result] = _ordered_root(a, puller, node)
     return a
 
 
@@ -144,7 +153,7 @@ def _is_root(a: Analysis, value: Value, s: Inlined) -> bool:
         return False  # in memory it is an alias
     if value in a.stored or (not a.options.fuse and isinstance(value.node.op, Pointwise)):
         return True
-    users = [u for u in a.users[value] if a.kinds[u] in (Kind.INLINE, Kind.REDUCE)]
+    users = [u for u in a.users[value] if a.kinds[u] in (Kind.INLINE, Kind.REDUCE, Kind.ORDERED)]
     if len(users) > 1 and (s.weight >= _CHEAP_TO_SHARE or len(s.reads) > _READS_TO_SHARE):
         return True
     if s.weight > _MAX_WEIGHT or s.depth > _MAX_DEPTH or len(s.reads) > _MAX_READS:
@@ -154,6 +163,8 @@ def _is_root(a: Analysis, value: Value, s: Inlined) -> bool:
 
 def _is_repeated(a: Analysis, value: Value, user: Node) -> bool:
     """Whether `user` reads elements of `value` more than once."""
+    if a.kinds[user] is Kind.ORDERED:
+        return isinstance(user.op, ScatterOp) and user.operands[0] is not value
     if not isinstance(user.op, IndexMap):
         return False
     accesses = [x for x in a.profiles[user].accesses if user.operands[x.operand] is value]
@@ -177,3 +188,23 @@ def _reduction_root(a: Analysis, puller: Puller, node: Node) -> Root:
     inner = a.inlined.get(operand)
     weight = 1 + (inner.weight if inner else 0)
     return Root(a.numbers[value], value, operand.shape, expr, _reads(expr), node.op, weight)
+
+
+def _ordered_root(a: Analysis, puller: Puller, node: Node) -> Root:
+    """A scan's: `expr` and `ordered` are the elements of its operands at the result's index.
+
+    A scatter's: `expr` is the base's element; `ordered`, over the last operand's index space, are that operand's
+    element and its place in the base, axis by axis.
+    """
+    value, operands = node.result, node.operands
+    weight = 1 + sum(a.inlined[v].weight for v in operands if v in a.inlined)
+    expr = puller.element(operands[0], canonical_index(len(value.shape)))
+    if isinstance(node.op, ScanOp):
+        ordered = tuple(puller.element(v, canonical_index(len(value.shape))) for v in operands[1:])
+    else:
+        assert isinstance(node.op, ScatterOp)
+        index = canonical_index(len(operands[-1].shape))
+        loads = [ValueLoad(puller, v, None) for v in operands]
+        ordered = (puller.element(operands[-1], index), *node.op.place(index, loads))
+    reads = dict.fromkeys(read for e in (expr, *ordered) for read in _reads(e))
+    return Root(a.numbers[value], value, value.shape, expr, tuple(reads), None, weight, ordered)

@@ -14,6 +14,8 @@ from .group_lowering import GroupLowering
 from .kernel_builder import Launch, Operand, Scratch, nbytes_of
 from .map import lower_map
 from .row import lower_row
+from .scan import lower_scan
+from .scatter import lower_scatter
 from .split import lower_split
 from .tuning import CPU_TUNING, GPU_TUNING, Tuning
 
@@ -22,6 +24,8 @@ _LOWERINGS: Final = {
     Template.ROW: lower_row,
     Template.SPLIT: lower_split,
     Template.COLUMN: lower_column,
+    Template.SCAN: lower_scan,
+    Template.SCATTER: lower_scatter,
 }
 
 

@@ -22,6 +22,8 @@ def may_overwrite(program: Program, step: KernelStep, operand: Value, result: Va
     and nothing else in the kernel reads `operand`, nor anything later.
     """
     group = step.group
+    if group.is_ordered:
+        return False
     stored = next((r for r in group.roots if r.value is result), None)
     if stored is None or operand.type != result.type:
         return False

@@ -24,6 +24,9 @@ class Tuning:
     the accumulators of a column are held by the lane that goes down it, else they lie in memory and rows are gone
     through one by one.
 
+    `long_scan`: scans of at least that length, and of fewer rows than `scan_rows`, are cut into chunks.
+    `scatter_tasks`: how many tasks the destinations of a scatter are cut into.
+
     `tile_read`, `tile_written`: how transpositions are cut, along what is contiguous in what is read and in what is
     written.
     """
@@ -36,6 +39,9 @@ class Tuning:
     min_rows: int = 64
     max_rows: int = 4096
     registers: bool = False
+    long_scan: int = 4096
+    scan_rows: int = 16
+    scatter_tasks: int = 16
     tile_read: int = 64
     tile_written: int = 16
 
@@ -44,6 +50,7 @@ CPU_TUNING: Final = Tuning()
 """Rows and blocks that fit a core's cache; portions of the outermost loop go to threads."""
 
 GPU_TUNING: Final = Tuning(
-    flat=True, row_block=1 << 16, short_row=16, chunk=8192, columns=256, registers=True, tile_read=32, tile_written=32
-)
+    flat=True, row_block=1 << 16, short_row=16, chunk=8192, columns=256, registers=True, long_scan=1024,
+    scan_rows=4096, scatter_tasks=1024, tile_read=32, tile_written=32,
+)  # fmt: skip
 """Iterations that keep tens of thousands of threads busy; neighbours in a block read neighbours in memory."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import ArgumentError, DimError, DivisionByZeroError, LinAlgError, OperationError
+from ..errors import ArgumentError, DimError, DivisionByZeroError, IndexRangeError, LinAlgError, OperationError
 from ..op import Array, Op, op
 from ..types import TensorType
 
@@ -16,6 +16,7 @@ __all__ = [
     "CheckBetween",
     "CheckDivisor",
     "CheckFinite",
+    "CheckIndex",
     "CheckInfo",
     "CheckNotNegative",
     "CheckPositiveSum",
@@ -76,6 +77,24 @@ class CheckRange(_Check):
         bad = ((x < self.low) | (x >= self.high)) & (x != self.ignored)
         if np.any(bad):
             raise DimError(f"{self.of}: target {x[bad].flat[0]} is out of range for {self.high} classes")
+
+
+@op
+class CheckIndex(_Check):
+    """Raises `IndexError` where an index for the op `of`, along `axis` of `length`, is outside `[-length, length)`."""
+
+    of: str
+    axis: int
+    length: int
+    name = "check_index"
+
+    def refuse(self, x: Array) -> None:
+        """Every index in range."""
+        if x.size and (x.max() >= self.length or x.min() < -self.length):
+            bad = next(int(i) for i in x.flat if not -self.length <= i < self.length)
+            raise IndexRangeError(
+                f"{self.of}: index {bad} is out of bounds for dimension {self.axis} with size {self.length}"
+            )
 
 
 @op

@@ -1,7 +1,7 @@
 """Reading and writing at integer indices: `Gather`, `IndexSelect` and `TakeNd`, each with its transpose.
 
 Indices are integer tensors. Negative ones count from the end; ones out of range raise `IndexError`.
-Because a generated kernel cannot raise, these ops run by their references.
+A generated kernel cannot raise; `value_checks` come before it, and it never reads or writes outside.
 """
 
 from __future__ import annotations
@@ -11,78 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, scalar
+from .. import dtypes
 from ..builder import Builder
-from ..errors import DTypeError, IndexRangeError, ShapeError, operand_lines
+from ..dtypes import DType
+from ..errors import ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, IndexMap, Load, Op, Values, op
+from ..op import Array, Cotangents, IndexMap, Load, Op, ScatterOp, Values, op
 from ..scalar import Expr
 from ..types import Shape, TensorType
 from .broadcast import accumulator_dtype
 from .comparison import Eq
 from .creation import Full, Iota, zeros_like
+from .indexed import Indexed, Summing, add_rows, load_wrapped, wrapped_expr
 from .select import Where
 from .shape import Reshape
 
 __all__ = ["Gather", "IndexAdd", "IndexPut", "IndexSelect", "Scatter", "ScatterAdd", "TakeNd"]
-
-
-class _Indexed(Op):
-    """What the ops of this file share: checks, and no generated kernels."""
-
-    def can_emit(self, *operands: TensorType) -> bool:
-        """Never: an index out of range must raise."""
-        return False
-
-    def _check_index(self, index: TensorType) -> None:
-        if index.dtype.kind != "int":
-            raise DTypeError(f"{self.name}: the index is {index.dtype.name}, not an integer type")
-
-    def _check_axis(self, axis: int, x: TensorType) -> None:
-        if not 0 <= axis < x.ndim:
-            raise ShapeError(f"{self.name}: axis {axis} is not among {x.ndim} axes{operand_lines((x,))}")
-
-    def _check_source(self, base: TensorType, source: TensorType, shape: Shape) -> None:
-        if source.dtype is not base.dtype:
-            raise DTypeError(f"{self.name}: operand dtypes differ{operand_lines((base, source))}")
-        if source.shape != shape:
-            raise ShapeError(
-                f"{self.name}: the source's shape is {list(source.shape)}, the region's {list(shape)}"
-                f"{operand_lines((base, source))}"
-            )
-
-    def _wrapped(self, index: Array, axis: int, length: int) -> Array:
-        """`index` with negative values counted from the end, checked."""
-        if index.size and (index.max() >= length or index.min() < -length):
-            bad = next(int(i) for i in index.flat if not -length <= i < length)
-            raise IndexRangeError(f"{self.name}: index {bad} is out of bounds for dimension {axis} with size {length}")
-        index = index.astype(np.int64)
-        return np.where(index < 0, index + length, index)
-
-
-def _wrapped_expr(index: Expr, length: int) -> Expr:
-    index = scalar.convert(index, dtypes.int64)
-    return scalar.where(index < 0, index + scalar.size(length), index)
-
-
-def _load_wrapped(x: Load, position: Sequence[Expr], axes: Sequence[int]) -> Expr:
-    """The element at `position`, which is computed along `axes`; 0 out of range."""
-    lengths = x.type.shape
-    within = [c for a in axes for c in (position[a] >= 0, position[a] < scalar.size(lengths[a]))]
-    return x(tuple(position), scalar.every(within))
-
-
-def _add_rows(out: Array, rows: Array, values: Array) -> None:
-    """`out[rows[i]] += values[i]` for matrices `out` and `values`, rows repeated or not."""
-    if values.size == 0:
-        return
-    wide = accumulator_dtype(dtypes.FROM_NUMPY[values.dtype]).np
-    order = np.argsort(rows, kind="stable")
-    rows = rows[order]
-    starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
-    with np.errstate(all="ignore"):
-        sums = np.add.reduceat(values[order].astype(wide, copy=False), starts, axis=0, dtype=wide)
-        out[rows[starts]] = (out[rows[starts]] + sums).astype(out.dtype)
 
 
 def _written_last(b: Builder, write: Op, read: Op, base: Value, indices: Values, value: Value) -> Value:
@@ -92,10 +36,19 @@ def _written_last(b: Builder, write: Op, read: Op, base: Value, indices: Values,
     return b(Eq(), b(read, b(write, nowhere, *indices, order), *indices), order)
 
 
-class AlongAxis(_Indexed):
+class AlongAxis(Indexed):
     """Along one axis, with an index for every element."""
 
     axis: int
+
+    def index_axes(self, *operands: TensorType) -> tuple[int, ...]:
+        """The op's."""
+        return (self.axis,)
+
+    def _position(self, index: tuple[Expr, ...], at: Load, length: int) -> list[Expr]:
+        """The place that the index element at `index` names."""
+        named = wrapped_expr(at(index), length)
+        return [named if a == self.axis else i for a, i in enumerate(index)]
 
     def _check(self, x: TensorType, index: TensorType) -> None:
         self._check_index(index)
@@ -145,9 +98,7 @@ class Gather(IndexMap, AlongAxis):
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The element named by the index tensor; 0 if out of range."""
         x, at = operands
-        named = _wrapped_expr(at(index), x.type.shape[self.axis])
-        position = [named if a == self.axis else i for a, i in enumerate(index)]
-        return _load_wrapped(x, position, (self.axis,))
+        return load_wrapped(x, self._position(index, at, x.type.shape[self.axis]), (self.axis,))
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -159,8 +110,13 @@ class Gather(IndexMap, AlongAxis):
         return b(ScatterAdd(self.axis), zeros_like(b, x), index, g), None
 
 
-class Scattering(AlongAxis):
+class Scattering(ScatterOp, AlongAxis):
     """A write of `source` to the places of `base` that `Gather` would read."""
+
+    def place(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> tuple[Expr, ...]:
+        """What the index element there names."""
+        base, at, _ = operands
+        return tuple(self._position(index, at, base.type.shape[self.axis]))
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """As for `Gather`; the source has the index's shape and the base's dtype."""
@@ -171,7 +127,7 @@ class Scattering(AlongAxis):
 
 
 @op
-class ScatterAdd(Scattering):
+class ScatterAdd(Summing, Scattering):
     """`base` with `source` added at the places that `Gather` would read; repeated places add up.
 
     Operands: `base`, `index`, `source` (of the shape of `index`).
@@ -185,7 +141,7 @@ class ScatterAdd(Scattering):
         base, index, source = operands
         out = np.array(base, order="C")
         places = np.ravel_multi_index(np.broadcast_arrays(*self._coordinates(base, index)), base.shape, mode="clip")
-        _add_rows(out.reshape(-1, 1), places.reshape(-1), source.reshape(-1, 1))
+        add_rows(out.reshape(-1, 1), places.reshape(-1), source.reshape(-1, 1))
         return out
 
     def vjp(
@@ -205,6 +161,10 @@ class Scatter(Scattering):
 
     axis: int
     name = "scatter"
+
+    def meet(self, present: Expr, coming: Expr) -> Expr:
+        """What comes last."""
+        return coming
 
     def reference(self, *operands: Array) -> Array:
         """Assignment by advanced indexing."""
@@ -228,10 +188,19 @@ class Scatter(Scattering):
         return g_base, None, b(Where(), last, b(Gather(self.axis), g, index), zeros)
 
 
-class _Selecting(_Indexed):
+class _Selecting(Indexed):
     """Along one axis, with a 1-d index for whole stretches."""
 
     axis: int
+
+    def index_axes(self, *operands: TensorType) -> tuple[int, ...]:
+        """The op's."""
+        return (self.axis,)
+
+    def _position(self, index: tuple[Expr, ...], at: Load, length: int) -> list[Expr]:
+        """The place of the stretches' element at `index`."""
+        named = wrapped_expr(at((index[self.axis],)), length)
+        return [named if a == self.axis else i for a, i in enumerate(index)]
 
     def _selected(self, x: TensorType, index: TensorType) -> Shape:
         """The shape of the stretches named by the index."""
@@ -268,9 +237,7 @@ class IndexSelect(IndexMap, _Selecting):
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The element named by the index tensor; 0 if out of range."""
         x, at = operands
-        named = _wrapped_expr(at((index[self.axis],)), x.type.shape[self.axis])
-        position = [named if a == self.axis else i for a, i in enumerate(index)]
-        return _load_wrapped(x, position, (self.axis,))
+        return load_wrapped(x, self._position(index, at, x.type.shape[self.axis]), (self.axis,))
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -283,7 +250,7 @@ class IndexSelect(IndexMap, _Selecting):
 
 
 @op
-class IndexAdd(_Selecting):
+class IndexAdd(Summing, _Selecting):
     """`base` with `source` added to the stretches that `IndexSelect` would read; repeated ones add up.
 
     Operands: `base`, `index` (1-d), `source`.
@@ -298,6 +265,11 @@ class IndexAdd(_Selecting):
         self._check_source(base, source, self._selected(base, index))
         return (base,)
 
+    def place(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> tuple[Expr, ...]:
+        """What the index element of the stretch names."""
+        base, at, _ = operands
+        return tuple(self._position(index, at, base.type.shape[self.axis]))
+
     def reference(self, *operands: Array) -> Array:
         """Sums by stretch."""
         base, index, source = operands
@@ -305,7 +277,7 @@ class IndexAdd(_Selecting):
         out = np.array(np.moveaxis(base, self.axis, 0), order="C")
         if source.size:
             values = np.moveaxis(source, self.axis, 0).reshape(len(named), -1)
-            _add_rows(out.reshape(len(out), -1), named, values)
+            add_rows(out.reshape(len(out), -1), named, values)
         return np.moveaxis(out, 0, self.axis)
 
     def vjp(
@@ -316,10 +288,22 @@ class IndexAdd(_Selecting):
         return g, None, b(IndexSelect(self.axis), g, operands[1]) if needs[2] and g is not None else None
 
 
-class _AtCoordinates(_Indexed):
+class _AtCoordinates(Indexed):
     """At the coordinates that several index tensors of one shape give along `axes`."""
 
     axes: tuple[int, ...]
+
+    def index_axes(self, *operands: TensorType) -> tuple[int, ...]:
+        """The op's."""
+        return self.axes
+
+    def _position(self, index: tuple[Expr, ...], indices: Sequence[Load], lengths: Shape) -> list[Expr]:
+        """The place that the region's element at `index` has."""
+        at, width = self._place(), indices[0].type.ndim
+        named = index[at : at + width]
+        rest = iter((*index[:at], *index[at + width :]))
+        found = {axis: wrapped_expr(load(named), lengths[axis]) for axis, load in zip(self.axes, indices, strict=True)}
+        return [found[a] if a in found else next(rest) for a in range(len(lengths))]
 
     def _region(self, x: TensorType, indices: Sequence[TensorType]) -> Shape:
         """The shape of what the indices name."""
@@ -375,13 +359,7 @@ class TakeNd(IndexMap, _AtCoordinates):
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The element at the coordinates read from the indices; 0 if out of range."""
         x, *indices = operands
-        at, width = self._place(), indices[0].type.ndim
-        named = index[at : at + width]
-        rest = iter((*index[:at], *index[at + width :]))
-        lengths = x.type.shape
-        found = {axis: _wrapped_expr(load(named), lengths[axis]) for axis, load in zip(self.axes, indices, strict=True)}
-        position = [found[a] if a in found else next(rest) for a in range(x.type.ndim)]
-        return _load_wrapped(x, position, self.axes)
+        return load_wrapped(x, self._position(index, indices, x.type.shape), self.axes)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -395,7 +373,7 @@ class TakeNd(IndexMap, _AtCoordinates):
 
 
 @op
-class IndexPut(_AtCoordinates):
+class IndexPut(ScatterOp, _AtCoordinates):
     """`base` with the places that `TakeNd` would read set to `value`, or with it added there if `accumulate`.
 
     Operands: `base`, one integer tensor per axis, `value`. Of values set to the same place the last in
@@ -411,6 +389,19 @@ class IndexPut(_AtCoordinates):
         base, *indices, value = operands
         self._check_source(base, value, self._region(base, indices))
         return (base,)
+
+    def place(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> tuple[Expr, ...]:
+        """The coordinates read from the indices."""
+        base, *indices, _ = operands
+        return tuple(self._position(index, indices, base.type.shape))
+
+    def meet(self, present: Expr, coming: Expr) -> Expr:
+        """The sum, or what comes last."""
+        return present + coming if self.accumulate else coming
+
+    def wide(self, dtype: DType) -> DType:
+        """The type of sums, where there are any."""
+        return accumulator_dtype(dtype) if self.accumulate else dtype
 
     def reference(self, *operands: Array) -> Array:
         """Assignment by advanced indexing, or sums by place."""
@@ -436,7 +427,7 @@ class IndexPut(_AtCoordinates):
             places = np.ravel_multi_index(tuple(key[a] for a in self.axes), lengths).reshape(-1)
             at, width = self._place(), indices[0].ndim
             values = np.moveaxis(value, tuple(range(at, at + width)), tuple(range(width)))
-            _add_rows(out.reshape(int(np.prod(lengths)), -1), places, values.reshape(len(places), -1))
+            add_rows(out.reshape(int(np.prod(lengths)), -1), places, values.reshape(len(places), -1))
         return np.moveaxis(out, front, self.axes)
 
     def vjp(

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, scalar
 from ..builder import Builder
+from ..dtypes import DType
 from ..errors import DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, Op, Values, op
+from ..op import Array, Cotangents, ScanOp, Values, op
+from ..scalar import Expr
 from ..types import TensorType
 from .arithmetic import Mul
 from .broadcast import accumulator_dtype
@@ -21,7 +23,7 @@ from .slicing import Concat, Slice
 __all__ = ["CumProd", "CumSum", "LinearScan"]
 
 
-class _Scan(Op):
+class _Scan(ScanOp):
     """Each result is made of the elements up to it along `axis`."""
 
     axis: int
@@ -39,6 +41,14 @@ class _Scan(Op):
         if first.dtype.kind == "bool":
             raise DTypeError(f"{self.name}: not defined for bool{operand_lines(operands)}")
         return (first,)
+
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """Zero, in the type of sums."""
+        return (scalar.const(0, accumulator_dtype(dtype)),)
+
+    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
+        """The first accumulator."""
+        return scalar.convert(accumulators[0], dtype)
 
     def _wide(self, x: Array) -> Array:
         return x.astype(accumulator_dtype(dtypes.FROM_NUMPY[x.dtype]).np)
@@ -67,6 +77,15 @@ class CumSum(_Scan):
     axis: int
     reverse: bool = False
     name = "cumsum"
+
+    def step(self, accumulators: tuple[Expr, ...], elements: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """One more in the sum."""
+        (total,), (x,) = accumulators, elements
+        return (total + scalar.convert(x, total.dtype),)
+
+    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The sum of both."""
+        return (left[0] + right[0],)
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.cumsum`."""
@@ -100,6 +119,16 @@ class LinearScan(_Scan):
     axis: int
     reverse: bool = False
     name = "linear_scan"
+
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """The state, and whether there is one yet: the first factor counts for nothing, whatever it is."""
+        return (*super().initial(dtype), scalar.const(False, dtypes.bool_))
+
+    def step(self, accumulators: tuple[Expr, ...], elements: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """One step of the recurrence."""
+        state, begun = accumulators
+        a, x = (scalar.convert(e, state.dtype) for e in elements)
+        return scalar.where(begun, a * state + x, x), scalar.const(True, dtypes.bool_)
 
     def reference(self, *operands: Array) -> Array:
         """One step after another, on whole slices."""
@@ -136,6 +165,15 @@ class CumProd(_Scan):
 
     axis: int
     name = "cumprod"
+
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """One."""
+        return (scalar.const(1, accumulator_dtype(dtype)),)
+
+    def step(self, accumulators: tuple[Expr, ...], elements: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """One more in the product."""
+        (product,), (x,) = accumulators, elements
+        return (product * scalar.convert(x, product.dtype),)
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.cumprod`."""

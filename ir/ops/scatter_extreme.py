@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .. import scalar
 from ..builder import Builder
 from ..errors import DTypeError, operand_lines
 from ..graph import Value
 from ..op import Array, Cotangents, Values, op
+from ..scalar import Expr
 from ..types import TensorType
 from .arithmetic import Div
 from .comparison import Eq
@@ -36,6 +38,10 @@ class ScatterExtreme(Scattering):
         if operands[0].dtype.is_complex:
             raise DTypeError(f"{self.name}: complex numbers have no order{operand_lines(operands)}")
         return super().infer(*operands)
+
+    def meet(self, present: Expr, coming: Expr) -> Expr:
+        """The larger, or smaller; NaN if either is."""
+        return scalar.maximum(present, coming) if self.largest else scalar.minimum(present, coming)
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.maximum.at` or `numpy.minimum.at`."""

@@ -9,6 +9,7 @@ import numpy as np
 from ..builder import Builder
 from ..graph import Value
 from ..op import Array, Cotangents, Values, op
+from ..scalar import Expr
 from ..types import TensorType
 from .arithmetic import Div, Mul
 from .comparison import Eq
@@ -38,6 +39,10 @@ class ScatterProduct(Scattering):
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """As for `Gather`; the source has the index's shape and the base's dtype."""
         return super().infer(*operands)
+
+    def meet(self, present: Expr, coming: Expr) -> Expr:
+        """The product."""
+        return present * coming
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.multiply.at`."""

@@ -147,7 +147,9 @@ class Tracer:
         return self.builder.emit(op, *operands)
 
     def _checked(self, check: Op, value: Value) -> Value:
-        """`value` behind a check, which a number known now needs no longer."""
+        """`value` behind a check, which a number known now needs no longer, nor what has been checked so before."""
+        if value.node is not None and value.node.op is check:
+            return value
         number = _number(value)
         if number is None:
             return self.builder(check, value)

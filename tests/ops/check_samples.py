@@ -7,6 +7,7 @@ from jitgrad.ir.ops.check import (
     CheckBetween,
     CheckDivisor,
     CheckFinite,
+    CheckIndex,
     CheckInfo,
     CheckNotNegative,
     CheckPositiveSum,
@@ -45,6 +46,11 @@ def _finite():
         yield Sample(CheckFinite("linalg.eigh"), (x,), lambda x: x)
 
 
+def _index():
+    for x in (np.array([[0, 3], [-4, 2]]), np.array(1), np.zeros((0,), np.int64)):
+        yield Sample(CheckIndex("gather", 1, 4), (x,), lambda x: x)
+
+
 def _info():
     for x in (np.zeros((2,), np.int32), np.array(0, np.int32), np.zeros((0,), np.int32)):
         yield Sample(CheckInfo("linalg.inv", "The matrix is singular."), (x,), lambda x: x)
@@ -59,6 +65,7 @@ TABLE = {
     "check_between": _between,
     "check_divisor": _divisor,
     "check_finite": _finite,
+    "check_index": _index,
     "check_info": _info,
     "check_not_negative": _not_negative,
     "check_positive_sum": _positive_sum,
