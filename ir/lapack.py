@@ -6,6 +6,7 @@ LAPACK's number, int32 for each matrix: 0 if all went well. Pivots count from 1,
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -302,3 +303,20 @@ def cofactors(x: Array) -> Array:
         turn = np.linalg.det(u) * np.linalg.det(vh)
         out[bad] = (np.conj(u) * (turn[:, None, None] * (before * behind)[:, None, :])) @ np.conj(vh)
     return out.reshape(*x.shape[:-2], n, n)
+
+
+def lobpcg(operands: Any, count: int, largest: bool, steps: int, tol: float) -> tuple[Array, Array]:
+    """Extreme eigenvalues, the most extreme first, and their vectors, of `a`, `start` and perhaps `b`."""
+    from scipy.sparse import linalg  # lazy: loads SciPy
+
+    a, start, *rest = operands
+    values = np.empty((*a.shape[:-2], count), a.dtype)
+    vectors = np.empty((*a.shape[:-1], count), a.dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of slow convergence: as PyTorch, the best found is given
+        for i in np.ndindex(a.shape[:-2]):
+            metric = rest[0][i] if rest else None
+            found, at = linalg.lobpcg(a[i], start[i], metric, tol=tol, maxiter=steps, largest=largest)
+            order = np.argsort(-found if largest else found)[:count]
+            values[i], vectors[i] = found[order], at[:, order]
+    return values, vectors

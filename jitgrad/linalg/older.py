@@ -9,6 +9,7 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError
 from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.factorization import Geqrf, LuFactor
+from jitgrad.ir.ops.lobpcg import Lobpcg
 from jitgrad.ir.ops.math import Log
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.solve import CholeskySolve
@@ -25,6 +26,7 @@ from .arguments import (
     NOT_POSITIVE,
     ZERO_PIVOT,
     check_info,
+    epsilon,
     floating,
     matrices,
     mH,
@@ -396,3 +398,38 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
     tensor(3.)
     """
     return norms.matrix_norm(input, "nuc", dim, keepdim)
+
+
+@public(method=False)
+def lobpcg(
+    A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: int | None = None,
+    iK: Tensor | None = None, niter: int | None = None, tol: float | None = None, largest: bool | None = None,
+    method: str | None = None, tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None,
+    ortho_bparams: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The `k` largest (or smallest) eigenvalues of symmetric matrices, and their eigenvectors, by iteration.
+
+    With `B`, of the generalised problem. `X` holds `n` vectors to start from (random ones unless given). `iK`, the
+    method and the parameters of the orthogonalisation are PyTorch's: the result does not depend on them.
+
+    >>> import jitgrad as jg
+    >>> jg.lobpcg(jg.diag(jg.arange(9.0)), k=2)[0]
+    tensor([8., 7.])
+    """
+    a = square("lobpcg", A)
+    count = k if k is not None else 1 if X is None else X.shape[-1]
+    block = n if n is not None else count if X is None else X.shape[-1]
+    rows = a.shape[-1]
+    if rows < 3 * block:
+        raise located(
+            ArgumentError(
+                f"LPBPCG algorithm is not applicable when the number of A rows (={rows}) is smaller than 3 x the "
+                f"number of requested eigenpairs (={block})"
+            )
+        )
+    start = randn((*a.shape[:-2], rows, block), dtype=a.dtype) if X is None else X.detach()  # type: ignore[attr-defined]
+    if a.requires_grad:
+        a = (a + a.mT) / 2  # type: ignore[attr-defined, operator]
+    accuracy = epsilon(a) ** 0.5 if tol is None else tol
+    op = Lobpcg(count, largest is None or largest, 1000 if niter is None else niter, float(accuracy))
+    return tuple(apply_all(op, a, start, *([] if B is None else [B])))  # type: ignore[return-value]

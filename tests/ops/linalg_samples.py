@@ -6,6 +6,7 @@ from ops.sampling import COMPLEX, Sample, uniform
 from jitgrad.ir import dtypes
 from jitgrad.ir.ops.determinant import Cofactors, Det, SlogDet
 from jitgrad.ir.ops.factorization import Cholesky, Geqrf, LdlFactor, LdlSolve, LuFactor, Permutation, Qr
+from jitgrad.ir.ops.lobpcg import Lobpcg
 from jitgrad.ir.ops.matrices import Matrix
 from jitgrad.ir.ops.matrix_function import MatrixExp
 from jitgrad.ir.ops.solve import CholeskySolve, Inverse, Lstsq, Pinv, Solve, SolveTriangular
@@ -168,6 +169,21 @@ def _eig(op):
     return build
 
 
+def _lobpcg():
+    for shape in ((6, 6), (2, 7, 7), (0, 6, 6)):
+        for largest in (True, False):
+            op = Lobpcg(2, largest, 200, 1e-13)
+
+            def both(b, x, start, op=op):
+                symmetric = Matrix(b, x)
+                symmetric = (symmetric + symmetric.mT) * 0.5
+                return _values_and_projections(b, *b.emit(op, symmetric.value, start))
+
+            for dtype in SINGLE[:2]:
+                arrays = (positive(shape, dtype), uniform((*shape[:-1], 2), dtype, seed=4))
+                yield Sample(op, arrays, smooth=0 not in shape, differentiated=both)
+
+
 def _svd():
     for shape in SHAPES:
         for full in (False, True):
@@ -285,6 +301,7 @@ TABLE = {
     "eigvalsh": _eigh(EighVals, lambda b, values: [values]),
     "eig": _eig(Eig),
     "eigvals": _eig(EigVals),
+    "lobpcg": _lobpcg,
     "svd": _svd,
     "svdvals": _svdvals,
     "solve_triangular": _solve_triangular,
