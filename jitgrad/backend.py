@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.codegen.cuda.runtime.array import DeviceArray as DeviceArray
+from jitgrad.codegen.cuda.runtime.array import Memory as device_memory
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.types import CPU, Device
 

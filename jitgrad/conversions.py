@@ -24,6 +24,7 @@ from .functions.joining import unbind
 from .functions.memory import in_format
 from .functions.registry import public
 from .functions.repeating import flip
+from .interchange import CUDA, from_dlpack_device, to_dlpack
 from .moving import move
 from .tensor import Tensor, end_trace, to_array, wrap
 
@@ -310,13 +311,18 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 @public(function=False)
 def __dlpack__(self: Tensor, **options: Any) -> Any:
     """The DLPack capsule of the memory, shared."""
+    if self._data.__class__ is DeviceArray:
+        if self.requires_grad:
+            raise located(ArgumentError("Can't export tensors that require gradient, use tensor.detach()"))
+        return to_dlpack(self, options.get("stream"))
     return numpy(self).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
 
 
 @public(function=False)
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    """The DLPack device: the CPU."""
-    return (1, 0)
+    """The DLPack device: kind (1 for the CPU, 2 for CUDA) and number."""
+    where = self.device
+    return (1, 0) if where.type == "cpu" else (CUDA, where.index or 0)
 
 
 @public(method=False)
@@ -327,6 +333,8 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     >>> jg.from_dlpack(np.array([1.0, 2.0], np.float32))
     tensor([1., 2.])
     """
+    if hasattr(ext_tensor, "__dlpack_device__") and ext_tensor.__dlpack_device__()[0] == CUDA:
+        return from_dlpack_device(ext_tensor)
     array = np.from_dlpack(ext_tensor)
     if array.dtype not in dtypes.FROM_NUMPY:
         raise located(DTypeError(f"from_dlpack: no tensor type for {array.dtype}"))

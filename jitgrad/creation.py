@@ -30,6 +30,7 @@ from .errors import located
 from .functions.dims import sizes
 from .functions.pointwise import convert, filled, pointwise
 from .functions.registry import public, write_out
+from .interchange import from_cuda_array_interface
 from .mode import local
 from .promotion import Number, number_dtype
 from .sequences import array_of_sequence, known_dtype
@@ -77,6 +78,8 @@ def tensor(
             [3, 4]])
     """
     as_device(device)
+    if not isinstance(data, (Tensor, np.ndarray)) and hasattr(data, "__cuda_array_interface__"):
+        data = from_cuda_array_interface(data)
     if isinstance(data, Tensor):
         out = apply(Convert(check_dtype(dtype, data.dtype)), data.detach())
     elif isinstance(data, np.ndarray) and local.mode.tracer is not None:
@@ -116,6 +119,9 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     as_device(device)
     if isinstance(data, Tensor):
         return convert(data, check_dtype(dtype, data.dtype))
+    if not isinstance(data, np.ndarray) and hasattr(data, "__cuda_array_interface__"):
+        t = from_cuda_array_interface(data)
+        return convert(t, check_dtype(dtype, t.dtype))
     if isinstance(data, np.ndarray) and data.dtype in dtypes.FROM_NUMPY:
         t = from_numpy(data)
         return convert(t, check_dtype(dtype, t.dtype))

@@ -19,11 +19,13 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DeviceError
+from jitgrad.ir.types import Device
 
 from .device import as_device
 from .errors import located
 from .functions.registry import public
+from .moving import move
 from .nn.parameter import Buffer, Parameter
 from .tensor import Size, Tensor, to_array, wrap
 
@@ -95,6 +97,8 @@ class _Writer:
             made["class"] = cls
         if t.requires_grad:
             made["requires_grad"] = True
+        if t.device.type != "cpu":
+            made["device"] = str(t.device)
         return made
 
     def _name(self, x: Any, array: np.ndarray[Any, Any], path: tuple[str, ...]) -> str:
@@ -117,8 +121,9 @@ class _Writer:
 class _Reader:
     """Builds what JSON describes, from the arrays of a file."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, np.ndarray[Any, Any]], map_location: Any = None) -> None:
         self.arrays = arrays
+        self._map_location = map_location
         self._tensors: dict[str, Tensor] = {}
 
     def decode(self, x: Any) -> Any:
@@ -155,7 +160,8 @@ class _Reader:
             array = self.arrays[name]
             if x.get("dtype") == "complex128" and array.dtype == np.float64:
                 array = array.view(np.complex128)[..., 0]
-            t = self._tensors[name] = wrap(array, _CLASSES[x.get("class", "Tensor")])
+            data = placed(wrap(array), x.get("device", "cpu"), self._map_location)._data
+            t = self._tensors[name] = wrap(data, _CLASSES[x.get("class", "Tensor")])
             t.requires_grad_(x.get("requires_grad", False))
             if isinstance(t, Buffer):
                 t.persistent = True
@@ -204,9 +210,10 @@ def save(obj: Any, f: Any) -> None:
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
     """What `save` wrote to a path or a binary file; of any other safetensors file, a dict of its tensors.
 
+    Tensors come back on the device they were on, or where `map_location` says: a device for all, a dict from names of
+    devices to others, or a function of a tensor on the CPU and the name of its device, which may return another tensor.
     Nothing in the file is run. `weights_only` and `mmap` are accepted for PyTorch's sake.
     """
-    as_device(map_location if isinstance(map_location, str) else None)
     if hasattr(f, "read"):
         content = f.read()
     else:
@@ -216,11 +223,33 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: b
     arrays = dict(_arrays(content))
     described = metadata.get(_KEY)
     if described is None:
-        return {name: wrap(array) for name, array in arrays.items()}
+        return {name: placed(wrap(array), "cpu", map_location) for name, array in arrays.items()}
     text = json.loads(described)
     if text["format"] > _FORMAT:
         raise located(ArgumentError(f"load: the file has format {text['format']}, from a newer version of jitgrad"))
-    return _Reader(arrays).decode(text["object"])
+    return _Reader(arrays, map_location).decode(text["object"])
+
+
+def placed(t: Tensor, saved_on: str, map_location: Any) -> Tensor:
+    """A loaded tensor on the device that it is for."""
+    if isinstance(map_location, Mapping):
+        map_location = map_location.get(saved_on)
+    elif callable(map_location) and not isinstance(map_location, (str, Device)):
+        made = map_location(t, saved_on)
+        if isinstance(made, Tensor):
+            return made
+        map_location = None
+    try:
+        return move(t, as_device(saved_on if map_location is None else map_location))
+    except DeviceError:
+        if map_location is not None:
+            raise
+        raise located(
+            DeviceError(
+                f"load: the file holds tensors on {saved_on}, which is not here; pass map_location='cpu' to have them "
+                "on the CPU"
+            )
+        ) from None
 
 
 def _metadata(content: bytes) -> dict[str, str]:

@@ -27,6 +27,7 @@ class MovedSource:
 
     of: ArgumentSource | CapturedSource
     device: Device
+    name: str = ""
 
     def fetch(self, leaves: Sequence[Any]) -> Any:
         """The data of this call on the device."""

@@ -20,7 +20,7 @@ class Stream:
 
     def __init__(self, device: Any = None, priority: int = 0, *, _handle: Any = None) -> None:
         self._gpu = gpu(device)
-        self._handle = gpus().StreamHandle(self._gpu.runtime, self._gpu.index, priority) if _handle is None else _handle
+        self._handle = self._gpu.new_stream(priority) if _handle is None else _handle
         self.priority = priority
 
     @property

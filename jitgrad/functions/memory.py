@@ -194,6 +194,17 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 @public(function=False)
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Keep the memory from being used again before `stream`, which is not the one it was made on, is done with it."""
+    end_trace()
+    if self._data.__class__ is not DeviceArray:
+        raise located(DeviceError(f"record_stream: the tensor is on {self.device}, not on a CUDA device"))
+    block = self._data.memory.block
+    if block is not None and block.stream != stream.cuda_stream:
+        block.streams.add(stream.cuda_stream)
+
+
+@public(function=False)
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both tensors show the same memory in the same way."""
     return data_ptr(self) == data_ptr(tensor) and self.shape == tensor.shape and stride(self) == stride(tensor)

@@ -70,7 +70,7 @@ def unique(
     else:
         axis = normalize_dim(dim, x.ndim)
         values, inverse, counts = _distinct_rows(array if array.ndim else array.reshape(1), axis)
-    return _distinct(values.astype(x.dtype.np, copy=False), inverse, counts, return_inverse, return_counts)
+    return _distinct(values.astype(x.dtype.np, copy=False), inverse, counts, return_inverse, return_counts, x)
 
 
 @public()
@@ -91,17 +91,17 @@ def unique_consecutive(
     inverse = np.cumsum(fresh) - 1
     counts = np.bincount(inverse, minlength=int(fresh.sum()))
     if axis is None:
-        return _distinct(rows[fresh, 0], inverse.reshape(array.shape), counts, return_inverse, return_counts)
+        return _distinct(rows[fresh, 0], inverse.reshape(array.shape), counts, return_inverse, return_counts, input)
     kept = np.compress(fresh, array if array.ndim else array.reshape(1), axis)
-    return _distinct(kept, inverse, counts, return_inverse, return_counts)
+    return _distinct(kept, inverse, counts, return_inverse, return_counts, input)
 
 
-def _distinct(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
-    out = [constant(np.ascontiguousarray(values), input)]
+def _distinct(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool, like: Tensor) -> Any:
+    out = [constant(np.ascontiguousarray(values), like)]
     if return_inverse:
-        out.append(constant(inverse.astype(np.int64), input))
+        out.append(constant(inverse.astype(np.int64), like))
     if return_counts:
-        out.append(constant(counts.astype(np.int64), input))
+        out.append(constant(counts.astype(np.int64), like))
     return out[0] if len(out) == 1 else tuple(out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,21 +19,18 @@ from .pinned import pinned_block, pinned_empty
 from .pool import MemoryPool
 from .protocol import Array, DeviceProperties, OutOfMemoryError, Runtime
 
+_STREAMS: Final = 32
+
 
 class StreamHandle:
-    """A stream of a device, released with the last reference to it."""
+    """A stream of a device. It lives as long as the process, because blocks of memory know it."""
 
-    __slots__ = ("__weakref__", "_runtime", "device", "number")
+    __slots__ = ("__weakref__", "device", "number", "priority")
 
     def __init__(self, runtime: Runtime, device: int, priority: int = 0) -> None:
-        self._runtime = runtime
         self.device = device
+        self.priority = priority
         self.number = runtime.new_stream(device, priority)
-
-    def __del__(self) -> None:
-        number = getattr(self, "number", None)
-        if number is not None:
-            self._runtime.release_stream(number)
 
 
 class Gpu:
@@ -44,6 +42,8 @@ class Gpu:
         self.device = Device("cuda", index)
         self.pool = MemoryPool(runtime, index)
         self.default_stream = StreamHandle(runtime, index)
+        self._streams: dict[int, list[StreamHandle]] = {}  # by priority
+        self._turns = itertools.count()
         self.kept: list[Any] | None = None  # while a graph is captured: the memory that it uses
         self._properties: DeviceProperties | None = None
 
@@ -53,6 +53,14 @@ class Gpu:
         if self._properties is None:
             self._properties = self.runtime.properties(self.index)
         return self._properties
+
+    def new_stream(self, priority: int = 0) -> StreamHandle:
+        """A stream beside the default one. There are a few for each priority, handed out in turn."""
+        made = self._streams.setdefault(priority, [])
+        if len(made) < _STREAMS:
+            made.append(StreamHandle(self.runtime, self.index, priority))
+            return made[-1]
+        return made[next(self._turns) % _STREAMS]
 
     @property
     def current_stream(self) -> StreamHandle:

@@ -257,11 +257,6 @@ class Hardware:
         self._streams[number] = device, self.core.Stream.from_handle(number)
         return number
 
-    def release_stream(self, stream: int) -> None:
-        """A stream is needed no more."""
-        self._streams.pop(stream, None)
-        self._release("cuStreamDestroy", self._driver.CUstream(stream))
-
     def stream_is_done(self, stream: int) -> bool:
         """Whether all work of a stream has finished."""
         return self._query("cuStreamQuery", self._on(stream))

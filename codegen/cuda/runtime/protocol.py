@@ -143,10 +143,7 @@ class Runtime(Protocol):
     # Streams and events
 
     def new_stream(self, device: int, priority: int) -> int:
-        """A stream of its own."""
-
-    def release_stream(self, stream: int) -> None:
-        """A stream is needed no more."""
+        """A stream of its own, for as long as the process lives."""
 
     def stream_is_done(self, stream: int) -> bool:
         """Whether all work of a stream has finished."""

@@ -212,10 +212,6 @@ class Simulator:
         self._streams[number] = _Stream(device)
         return number
 
-    def release_stream(self, stream: int) -> None:
-        """A stream is needed no more."""
-        self._streams.pop(stream, None)
-
     def stream_is_done(self, stream: int) -> bool:
         """Always."""
         return True
