@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.dtypes import DType
@@ -30,8 +31,10 @@ from .kernel_builder import KernelBuilder, Launch, Scratch
 from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, counted, nest, parallel, stretch
 from .nest import Axis, merge_axes, uses_of
 
-_WORTH_A_RANGE = 32
+_WORTH_A_RANGE: Final = 32
 """Source elements for each range of destinations; with fewer, looking at them all costs more than it gains."""
+_WORTH_A_LOOK: Final = 16
+"""Elements that take as long as looking at one index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def _scatter(s: _Scattering) -> Launch:
     apart, meeting = s.loops(s.apart), s.loops([k for k in range(len(s.shape)) if k not in s.apart])
     b.use_axes([*apart, *meeting])
     tasks, lane = _cut(s, apart)
-    ranges = Axis((loop_var("range"),), _ranges(s, math.prod(a.extent for a in tasks), meeting))
+    ranges = Axis((loop_var("range"),), _ranges(s, math.prod(a.extent for a in tasks), meeting, lane))
     b.split(TASK, [*tasks, ranges])
     headers = _headers(s, b, [*tasks, ranges], meeting, lane)
     hit = scalar.convert(_is_own(s, b, ranges), dtypes.int64)
@@ -160,12 +163,14 @@ def _named(s: _Scattering) -> list[int]:
     return [a for a, p in enumerate(s.place) if not isinstance(p, LoopVar)]
 
 
-def _ranges(s: _Scattering, tasks: int, meeting: Sequence[Axis]) -> int:
-    """Into how many ranges destinations are cut."""
+def _ranges(s: _Scattering, tasks: int, meeting: Sequence[Axis], lane: Axis | None) -> int:
+    """Into how many ranges destinations are cut. Looking at an index must pay: on a CPU, by what lanes do for each."""
     named, elements = _named(s), math.prod(a.extent for a in meeting)
     if not named:
         return 1
     wanted = min(s.lowering.tuning.scatter_tasks // max(1, tasks), elements // _WORTH_A_RANGE)
+    if not s.lowering.tuning.flat:
+        wanted = min(wanted, 1 + (0 if lane is None else lane.extent // _WORTH_A_LOOK))
     return max(1, min(wanted, s.root.value.shape[named[0]]))
 
 
