@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..dump.notebook import described
 from .key import LEAVES
 
 
@@ -114,3 +115,7 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        titles = [f"graph of specialisation {i}" for i in range(len(self.specialisations))]
+        return described(str(self), zip(titles, (e.graph for e in self.specialisations), strict=True))

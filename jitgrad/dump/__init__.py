@@ -4,6 +4,8 @@
     JITGRAD_DUMP=folder               every compilation of a program
     f.dump("folder", measure=True)    what has been compiled of `f` so far; the same of an exported program
     jg.dump.write(what, "folder")     any of these, an executable, or a graph
+    jg.dump.page(what)                the page, for a notebook
+    jg.dump.draw, to_svg, to_dot, to_networkx, measure
 
 Each compilation gets a numbered sub-folder; `index.html` in it needs no network.
 """
@@ -18,6 +20,8 @@ from jitgrad.ir.graph import Graph
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .notebook import Page
 
 Observer = Callable[[str, Any], None]
 
@@ -51,6 +55,61 @@ def write(what: Any, folder: Any, *, measure: bool = False, sizes: Mapping[str, 
     return write_all(what, folder, measure, sizes)
 
 
+def page(what: Any, *, measure: bool = False, sizes: Mapping[str, int] | None = None) -> Page:
+    """The page that `write` writes, of the newest compilation of `what`: notebooks show it, `save(path)` writes it.
+
+    >>> import jitgrad as jg
+    >>> f = jg.compile(lambda x: x.tanh().sum())
+    >>> _ = f(jg.ones(8))
+    >>> jg.dump.page(f).html[:15]
+    '<!DOCTYPE html>'
+    """
+    from .afterwards import page_of
+
+    return page_of(what, measure, sizes)
+
+
+def graph_of(what: Any) -> Graph:
+    """The graph of what was captured last of a compiled function or module, of an exported program, of an executable.
+
+    >>> import jitgrad as jg
+    >>> f = jg.compile(lambda x: x.tanh().sum())
+    >>> _ = f(jg.ones(8))
+    >>> print(jg.dump.draw(f))
+    o  %x f32[8]
+    *  %1 f32[8] = tanh(%x)
+    *  %2 f32[] = sum[axes=(0,)](%1)
+    *  return %2
+    """
+    if isinstance(what, Graph):
+        return what
+    if hasattr(what, "symbolic_graph"):
+        return what.symbolic_graph  # type: ignore[no-any-return]
+    from .afterwards import newest_graph
+
+    return newest_graph(what)
+
+
+def draw(what: Any) -> str:
+    """The graph of `what` drawn in text: see `jitgrad.ir.picture.draw`."""
+    return _pictures().draw(graph_of(what))  # type: ignore[no-any-return]
+
+
+def to_dot(what: Any) -> str:
+    """The graph of `what` in Graphviz's language."""
+    return _pictures().to_dot(graph_of(what))  # type: ignore[no-any-return]
+
+
+def to_svg(what: Any) -> str:
+    """A picture of the graph of `what`, laid out without Graphviz."""
+    return _pictures().to_svg(graph_of(what))  # type: ignore[no-any-return]
+
+
+def to_networkx(what: Any) -> Any:
+    """The graph of `what` as a `networkx.MultiDiGraph`: see `jitgrad.ir.picture.to_networkx`."""
+    return _pictures().to_networkx(graph_of(what))
+
+
 def measure(what: Any, *args: Any, **kwargs: Any) -> Any:
     """How long a call and each step in it take: a `Timing`, or a list of them for a function compiled several times.
 
@@ -69,11 +128,11 @@ def measure(what: Any, *args: Any, **kwargs: Any) -> Any:
     return measure_all(what, args, kwargs)
 
 
-def _picture(graph: Graph) -> str:
-    """What notebooks show of a graph."""
-    from jitgrad.ir.picture import to_svg
+def _pictures() -> Any:
+    """The module that draws, which loads when something is drawn."""
+    from jitgrad.ir import picture
 
-    return to_svg(graph)
+    return picture
 
 
-Graph.drawing = staticmethod(_picture)  # `ir.graph` can't know of pictures, which are made of graphs
+Graph.drawing = staticmethod(to_svg)  # `ir.graph` can't know of pictures, which are made of graphs

@@ -15,6 +15,10 @@ from jitgrad.ir.graph import Graph
 
 from ..compiler.key import call_key, flatten_call
 from ..errors import located
+from .content import Compilation
+from .html_page import page_html
+from .machine_code import kernel_texts
+from .notebook import Page
 from .writer import DumpWriter
 
 
@@ -41,6 +45,23 @@ def write_all(what: Any, folder: Any, measure: bool, sizes: Mapping[str, int] | 
         writer.finish(found.executable, timing)
         folders.append(writer.folder)
     return folders
+
+
+def page_of(what: Any, measure: bool, sizes: Mapping[str, int] | None) -> Page:
+    """See `dump.page`."""
+    *_, found = _compilations(what, sizes)
+    stages = [("captured" if found.executable is None else "traced", found.graph)]
+    if found.executable is None:
+        return Page(page_html(Compilation(found.name, stages)))
+    prepare(found.graph, DEFAULT, lambda name, graph: stages.append((name, graph)))
+    timing = _time(found.executable) if measure else None
+    return Page(page_html(Compilation(found.name, stages, found.executable, timing), kernel_texts(found.executable)))
+
+
+def newest_graph(what: Any) -> Graph:
+    """See `dump.graph_of`."""
+    *_, found = _compilations(what)
+    return found.graph
 
 
 def measure_all(what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -25,7 +25,7 @@ from jitgrad.ir.picture import to_dot, to_svg
 from jitgrad.ir.printer import to_text
 
 from .content import Compilation
-from .page import page_html
+from .html_page import page_html
 
 _SUFFIXES: Final = {"llvm": ".ll", "assembly": ".s", "cuda": ".py", "ptx": ".ptx"}
 _LEVELS: Final = {"LLVM": "llvm", "assembly": "assembly", "CUDA source": "cuda", "PTX": "ptx"}

@@ -18,6 +18,7 @@ from jitgrad.ir.instantiate import instantiate
 from jitgrad.ir.verify import verify
 
 from ..dump import write
+from ..dump.notebook import described
 from ..errors import located
 from .binding import bind
 from .checking import problems
@@ -187,6 +188,9 @@ class Program:
         With `measure` its steps are run on made-up arguments and timed.
         """
         write(self, folder, sizes=sizes, measure=measure)
+
+    def _repr_html_(self) -> str:
+        return described(repr(self), [("graph", self.symbolic_graph)])
 
     def __repr__(self) -> str:
         lines = [f"Program {self.signature}"]

@@ -8,7 +8,7 @@ from dump.chromium import PROGRAM, browse
 
 import jitgrad as jg
 from jitgrad import nn
-from jitgrad.dump.page import SCRIPTS, packed, unpacked
+from jitgrad.dump.html_page import SCRIPTS, packed, unpacked
 
 needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium here")
 
