@@ -1,5 +1,6 @@
 """Layers' functions: `jitgrad.nn.functional`, usually imported as `F`."""
 
+from . import native as native
 from .activation import (
     celu,
     celu_,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.ir import dtypes
@@ -124,15 +124,22 @@ def _check_sizes(x: Tensor, out: tuple[int, ...], mode: str) -> None:
 def _weighted(x: Tensor, kind: str, out: tuple[int, ...], factors: Sequence[float | None], align: bool) -> Tensor:
     """By weights: computed in float32 for narrower types, and rounded once."""
     if x.dtype is dtypes.uint8:
-        real: Any = _resampled(convert(x, dtypes.float32), kind, out, factors, align)
-        return convert(real.round().clamp(0, 255), dtypes.uint8)
+        return convert(_resampled(convert(x, dtypes.float32), kind, out, factors, align, _as_pixels), dtypes.uint8)
     if not x.dtype.is_floating_point:
         raise located(DTypeError(f"interpolate: mode is not implemented for {x.dtype.name}{operand_lines([x.type_])}"))
     wide = convert(x, accumulator_dtype(x.dtype))
     return convert(_resampled(wide, kind, out, factors, align), x.dtype)
 
 
-def _resampled(x: Tensor, kind: str, out: tuple[int, ...], factors: Sequence[float | None], align: bool) -> Tensor:
+def _as_pixels(x: Any) -> Tensor:
+    """Rounded to a whole number from 0 to 255, as PyTorch does after each axis of an image."""
+    return (x + 0.5).floor().clamp(0, 255)  # type: ignore[no-any-return]
+
+
+def _resampled(
+    x: Tensor, kind: str, out: tuple[int, ...], factors: Sequence[float | None], align: bool,
+    after: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:  # fmt: skip
     """One axis after the other, the last first."""
     done = x
     for axis in reversed(range(2, x.ndim)):
@@ -142,6 +149,7 @@ def _resampled(x: Tensor, kind: str, out: tuple[int, ...], factors: Sequence[flo
             step = (source - 1) / (target - 1) if target > 1 else 0.0
         if source != target or (step != 1.0 and not align):
             done = apply(Resample(axis, source, target, kind, step, align), done)
+            done = after(done) if after else done
     return done if done is not x else x.clone()  # type: ignore[attr-defined, no-any-return]
 
 

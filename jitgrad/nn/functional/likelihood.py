@@ -13,7 +13,6 @@ from ...errors import located
 from ...functions.comparison import choose
 from ...functions.linalg import matmul
 from ...functions.pointwise import check_tensor, filled, pointwise
-from ...functions.registry import public
 from ...tensor import Tensor
 from .arguments import checked, reduced, reduction_name
 from .loss import cross_entropy
@@ -55,7 +54,6 @@ def _variance(x: Tensor, var: Any) -> Any:
     raise located(ArgumentError(f"var is of incorrect size: {list(var.shape)} for input {list(x.shape)}"))
 
 
-@public(method=False)
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",

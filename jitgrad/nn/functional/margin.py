@@ -19,7 +19,6 @@ from ...functions.gathering import gather
 from ...functions.pointwise import check_tensor, expand, pointwise
 from ...functions.reductions import any as any_of
 from ...functions.reductions import cumsum
-from ...functions.registry import public
 from ...tensor import Tensor
 from .arguments import checked, reduced, reduction_name, reshaped
 from .distance import pairwise_distance
@@ -30,7 +29,6 @@ def _positive(x: Any) -> Any:
     return x.clamp_min(0)
 
 
-@public(method=False)
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -49,7 +47,6 @@ def hinge_embedding_loss(
     return reduced(far + near, how)  # type: ignore[operator]
 
 
-@public(method=False)
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -73,7 +70,6 @@ def margin_ranking_loss(
     return reduced(_positive(-t * (a - b) + margin), how)  # type: ignore[operator]
 
 
-@public(method=False)
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -185,7 +181,6 @@ def _check_scores(name: str, x: Tensor) -> None:
         )  # fmt: skip
 
 
-@public(method=False)
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -219,7 +214,6 @@ def multilabel_margin_loss(
     return reduced(reshaped(loss, ()) if x.ndim < 2 else loss, how)
 
 
-@public(method=False)
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
