@@ -201,11 +201,14 @@ class Pointwise(Op):
     How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it
     where `inplace`. `promotes` is the rule for operands: "common" (their common dtype), "float" (the same,
     but integers become the default float type), "comparison" (common; a bool result), "bitwise" (no floats).
+    Functions of two operands take Python numbers for `numbers` of them: "none", "second", "either" (but not
+    both) or "both".
     """
 
     arity: ClassVar[int] = 1
     public: ClassVar[tuple[str, ...]] = ()
     promotes: ClassVar[str] = "common"
+    numbers: ClassVar[str] = "second"
     inplace: ClassVar[bool] = True
     fast: ClassVar[bool] = True
     ufunc: ClassVar[Callable[..., Any]]

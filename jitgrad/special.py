@@ -27,7 +27,7 @@ from .functions import composed as _composed
 from .functions import pointwise as _pointwise
 from .functions import special as _special
 from .functions import statistics as _statistics
-from .functions.pointwise import Operand, broadcast, check_tensor, filled, operand, pointwise
+from .functions.pointwise import Operand, broadcast, check_tensor, check_tensors, filled, operand, pointwise
 from .functions.registry import FUNCTIONS, with_out
 from .nn import functional as _functional
 from .promotion import float_dtype, result_dtype
@@ -138,6 +138,7 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     >>> jg.special.xlog1py(jg.tensor([0.0, 1.0]), jg.tensor([-1.0, 1.0]))
     tensor([0.0000, 0.6931])
     """
+    check_tensors("xlog1py", input, other, "either")
     given = [operand(x, "xlog1py", i) for i, x in enumerate((input, other), 1)]
     x, y = broadcast("xlog1py", float_dtype(result_dtype(*given)), *given)
     zero = filled(x._data.shape, x.dtype, 0)

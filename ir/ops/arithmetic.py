@@ -74,6 +74,7 @@ class Mul(Pointwise):
 
     arity = 2
     name = "mul"
+    numbers = "both"
     public = ("mul", "multiply")
     commutative = True
     ufunc = np.multiply
@@ -261,6 +262,7 @@ class _Extreme(Pointwise):
     commutative = True
     accepts = ("bool", "int", "float")
     inplace = False
+    numbers = "none"
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

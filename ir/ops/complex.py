@@ -115,6 +115,7 @@ class MakeComplex(Pointwise):
 
     arity = 2
     name = "complex"
+    numbers = "none"
     public = ("complex",)
     accepts = ("float",)
     inplace = False

@@ -34,6 +34,7 @@ class NextAfter(Pointwise):
 
     arity = 2
     name = "nextafter"
+    numbers = "none"
     public = ("nextafter",)
     accepts = ("float",)
     ufunc = np.nextafter

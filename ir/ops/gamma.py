@@ -128,6 +128,7 @@ class Zeta(_HostPair):
 
 class _IncompleteGamma(_HostPair):
     inplace = True
+    numbers = "none"
     fast = False
     sign: ClassVar[float]
 

@@ -16,6 +16,7 @@ class _OfIntegers(Pointwise):
     arity = 2
     commutative = True
     accepts = ("int",)
+    numbers = "none"
     differentiable = False
 
     def can_emit(self, *operands: TensorType) -> bool:

@@ -23,6 +23,7 @@ class _Logical(Pointwise):
     arity = 2
     promotes = "comparison"
     commutative = True
+    numbers = "none"
     differentiable = False
     fn: ClassVar[Fn]
 
@@ -102,6 +103,7 @@ class _Bitwise(Pointwise):
     arity = 2
     promotes = "bitwise"
     commutative = True
+    numbers = "either"
     accepts = ("bool", "int")
     differentiable = False
     fn: ClassVar[Fn]
@@ -178,6 +180,7 @@ class _Shift(Pointwise):
     arity = 2
     promotes = "bitwise"
     accepts = ("int",)
+    numbers = "either"
     differentiable = False
 
 

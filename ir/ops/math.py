@@ -13,7 +13,6 @@ from ..builder import Builder
 from ..graph import Value
 from ..op import Array, Cotangents, Pointwise, Values, op
 from ..scalar import Expr, Fn
-from ..types import TensorType
 from .arithmetic import Abs, Add, Div, Mul, Neg, Reciprocal, Sub
 from .broadcast import accumulator_dtype
 from .comparison import Eq, Ge, Gt
@@ -362,6 +361,24 @@ def _power(x: Array, y: Array) -> Array:
     return np.where(negative, fraction, np.power(x, np.where(negative, 0, y)))
 
 
+def _integer_power(x: Expr, y: Expr) -> Expr:
+    """Repeated squaring, modulo 2 to the power of the width.
+
+    For an odd base the exponent counts modulo a quarter of that; for an even one all powers from the width on are 0.
+    """
+    width = 8 * x.dtype.itemsize
+    result, power = scalar.const(1, x.dtype), x
+    for bit in range(width - 2):
+        result = scalar.where((y & (1 << bit)).ne(0), result * power, result)
+        power = power * power
+    odd = (x & 1).ne(0)
+    result = scalar.where(odd | (y < width), result, 0)
+    if not x.dtype.is_signed:
+        return result
+    fraction = scalar.where(x.eq(1) | (x.eq(-1) & (y & 1).eq(0)), 1, scalar.where(x.eq(-1), x, 0))
+    return scalar.where(y < 0, fraction, result)
+
+
 @op
 class Pow(Pointwise):
     """`x` to the power of `y`, elementwise. `x**0` is 1, with gradient 0, for every `x`.
@@ -379,13 +396,9 @@ class Pow(Pointwise):
     accepts = ("int", "float", "complex")
     ufunc = _power
 
-    def can_emit(self, *operands: TensorType) -> bool:
-        """Floats."""
-        return operands[0].dtype.is_floating_point
-
     def scalar(self, *xs: Expr) -> Expr:
-        """The power of floats."""
-        return scalar.apply(Fn.POW, *xs)
+        """The power of floats; for integers repeated squaring."""
+        return scalar.apply(Fn.POW, *xs) if xs[0].dtype.is_floating_point else _integer_power(*xs)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

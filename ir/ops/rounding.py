@@ -168,6 +168,7 @@ class FloorDivide(_Division):
     """
 
     name = "floor_divide"
+    numbers = "either"
     public = ("floor_divide",)
     ufunc = _checked("floor_divide", np.floor_divide)
 
@@ -213,6 +214,7 @@ class Remainder(_Division):
     """
 
     name = "remainder"
+    numbers = "either"
     public = ("remainder",)
     ufunc = _checked("remainder", np.remainder)
 

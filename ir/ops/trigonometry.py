@@ -159,6 +159,7 @@ class Atan2(Pointwise):
 
     arity = 2
     name = "atan2"
+    numbers = "none"
     public = ("atan2", "arctan2")
     promotes = "float"
     accepts = ("float",)

@@ -19,7 +19,7 @@ from ..errors import located
 from ..fast_path import binary_method, unary_method
 from ..promotion import Number, number_dtype, result_dtype
 from ..tensor import Tensor
-from .pointwise import Operand, broadcast, check_tensor, convert, filled, operand, pointwise
+from .pointwise import Operand, broadcast, check_tensor, check_tensors, convert, filled, operand, pointwise
 from .registry import public
 
 
@@ -128,6 +128,7 @@ def true_divide(input: Tensor, other: Operand) -> Tensor:
 @public(method=False)
 def rsub(input: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
     """`other - alpha * input`, elementwise."""
+    check_tensors("rsub", input, other, "second")
     _check_no_bools("rsub", input, other)
     return pointwise(Sub(), other, _scaled("rsub", other, input, alpha))
 
@@ -142,6 +143,7 @@ def pow(input: Operand, exponent: Operand) -> Tensor:
     >>> jg.pow(jg.tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     """
+    check_tensors("pow", input, exponent, "either")
     base, exponent = operand(input, "pow", 1), operand(exponent, "pow", 2)
     if not isinstance(base, Tensor) or isinstance(exponent, Tensor):
         return pointwise(Pow(), base, exponent)
@@ -187,6 +189,7 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
     >>> jg.float_power(jg.tensor([2, 3]), 2)
     tensor([4., 9.], dtype=jitgrad.float64)
     """
+    check_tensors("float_power", input, exponent, "either")
     base, exponent = operand(input, "float_power", 1), operand(exponent, "float_power", 2)
     wide = complex128 if result_dtype(base, exponent).is_complex else float64
     base = convert(base, wide) if isinstance(base, Tensor) else filled((), wide, base)
@@ -249,13 +252,13 @@ def _limited(x: Tensor, bound: Tensor, beyond: Pointwise, check_nan: bool) -> Te
 @public(inplace=True, out=True)
 def clamp_min(input: Tensor, min: Operand) -> Tensor:
     """`input`, but at least `min`, elementwise."""
-    return clamp(input, min=min)
+    return clamp(check_tensor(input, "clamp_min"), min=min)
 
 
 @public(inplace=True, out=True)
 def clamp_max(input: Tensor, max: Operand) -> Tensor:
     """`input`, but at most `max`, elementwise."""
-    return clamp(input, max=max)
+    return clamp(check_tensor(input, "clamp_max"), max=max)
 
 
 @public(inplace=True, out=True)

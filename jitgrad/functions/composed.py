@@ -24,12 +24,14 @@ from ..tensor import Tensor
 from .arithmetic import alias_free
 from .arithmetic import pow as power
 from .comparison import choose
-from .pointwise import Operand, broadcast, check_tensor, convert, filled, operand, pointwise
+from .pointwise import Operand, broadcast, check_tensor, check_tensors, convert, filled, operand, pointwise
 from .registry import public
 
 
-def _floats(name: str, *args: Any) -> list[Tensor]:
-    """Operands broadcast, in their common floating point dtype."""
+def _floats(name: str, *args: Any, numbers: str = "none") -> list[Tensor]:
+    """Operands broadcast, in their common floating point dtype; `numbers` says which may be numbers."""
+    if len(args) == 2:
+        check_tensors(name, *args, numbers)
     given = [operand(x, name, i) for i, x in enumerate(args, 1)]
     return broadcast(name, float_dtype(result_dtype(*given)), *given)
 
@@ -43,6 +45,7 @@ def _scaled(t: Tensor, value: Number) -> Tensor:
 
 
 def _ignoring_nan(name: str, op: Pointwise, input: Any, other: Any) -> Tensor:
+    check_tensors(name, input, other)
     given = [operand(input, name, 1), operand(other, name, 2)]
     x, y = broadcast(name, result_dtype(*given), *given)
     if not x.dtype.is_floating_point:
@@ -195,7 +198,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     >>> jg.xlogy(jg.tensor([0.0, 1.0]), jg.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
-    x, y = _floats("xlogy", input, other)
+    x, y = _floats("xlogy", input, other, numbers="either")
     empty = apply(LogicalAnd(), apply(Eq(), x, _number(x, 0)), apply(Eq(), y, y))
     safe = apply(Where(), empty, _number(y, 1), y)
     return apply(Mul(), x, apply(Log(), safe))
@@ -241,7 +244,7 @@ def copysign(input: Tensor, other: Operand) -> Tensor:
     >>> jg.copysign(jg.tensor([1.0, -2.0]), -1.0)
     tensor([-1., -2.])
     """
-    x, y = _floats("copysign", input, other)
+    x, y = _floats("copysign", input, other, numbers="second")
     size = apply(Abs(), x)
     return apply(Where(), signbit(y), apply(Neg(), size), size)
 
@@ -310,6 +313,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> jg.ldexp(jg.tensor([1.0]), jg.tensor([3]))
     tensor([8.])
     """
+    check_tensors("ldexp", input, other)
     return pointwise(Mul(), input, power(2.0, other))
 
 

@@ -134,13 +134,20 @@ def _keeps_number(op: Pointwise, operands: Sequence[Operand]) -> bool:
     return isinstance(op, Mul) and any(not isinstance(x, Tensor) for x in operands)
 
 
-def check_tensor(x: Any, name: str) -> Tensor:
+def check_tensor(x: Any, name: str, argument: str = "'input' (position 1)") -> Tensor:
     """`x` if it is a tensor."""
     if not isinstance(x, Tensor):
-        raise located(
-            ArgumentTypeError(f"{name}: argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
-        )
+        raise located(ArgumentTypeError(f"{name}: argument {argument} must be Tensor, not {type(x).__name__}"))
     return x
+
+
+def check_tensors(name: str, input: Any, other: Any, numbers: str = "none") -> None:
+    """Raise if `input` or `other` is a number where that can't be: see `Pointwise.numbers`."""
+    first, second = (isinstance(x, (int, float, complex)) for x in (input, other))
+    if (first and numbers in ("none", "second")) or (first and second and numbers == "either"):
+        check_tensor(input, name)
+    if second and numbers == "none":
+        check_tensor(other, name, "'other' (position 2)")
 
 
 def exact_dtypes(op: Pointwise) -> frozenset[np.dtype[Any]]:
@@ -180,14 +187,17 @@ def _binary(cls: type[Pointwise]) -> Pair:
     def general(input: Tensor | Number, other: Tensor | Number) -> Tensor:
         return pointwise(op, input, other)
 
-    if not isinstance(cls.ufunc, np.ufunc) or not cls.fast:
-        return general, general
-    fast = binary_method(op, general, exact_dtypes(op), weak_dtypes(op))
+    method: Callable[[Any, Any], Any] = general
+    if isinstance(cls.ufunc, np.ufunc) and cls.fast:
+        method = binary_method(op, general, exact_dtypes(op), weak_dtypes(op))
 
     def function(input: Tensor | Number, other: Tensor | Number) -> Tensor:
-        return fast(input, other) if isinstance(input, Tensor) else general(input, other)  # type: ignore[no-any-return]
+        if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+            check_tensors(op.name, input, other, cls.numbers)
+            return general(input, other) if not isinstance(input, Tensor) else method(input, other)  # type: ignore
+        return method(input, other)  # type: ignore[no-any-return]
 
-    return function, fast
+    return function, method
 
 
 def _general(cls: type[Pointwise]) -> Callable[..., Any]:
