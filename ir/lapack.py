@@ -41,15 +41,24 @@ def adjoint(x: Array) -> Array:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def _diverged(name: str, x: Array) -> LinAlgError:
-    """What to say where an iteration has not converged."""
-    if np.all(np.isfinite(x)):
-        return LinAlgError(
-            f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
-            "repeated values."
+def triangle(x: Array, upper: bool) -> Array:
+    """The triangle that a routine reads, and zeros."""
+    return np.triu(x) if upper else np.tril(x)
+
+
+def check_finite(name: str, x: Array) -> None:
+    """Raise where a matrix holds NaN or infinity, on which iterations don't converge."""
+    if not np.all(np.isfinite(x)):
+        raise LinAlgError(
+            f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
         )
+
+
+def _diverged(name: str) -> LinAlgError:
+    """What to say where an iteration has not converged."""
     return LinAlgError(
-        f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
+        f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+        "repeated values."
     )
 
 
@@ -125,54 +134,60 @@ def permutation(pivots: Array, size: int) -> Array:
 
 def eigh(x: Array, upper: bool) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices of which one triangle is read."""
+    check_finite("linalg.eigh", triangle(x, upper))
     try:
         values, vectors = np.linalg.eigh(x, "U" if upper else "L")
     except np.linalg.LinAlgError:
-        raise _diverged("linalg.eigh", x) from None
+        raise _diverged("linalg.eigh") from None
     return values, vectors
 
 
 def eigvalsh(x: Array, upper: bool) -> Array:
     """The eigenvalues alone."""
+    check_finite("linalg.eigh", triangle(x, upper))
     try:
         return np.linalg.eigvalsh(x, "U" if upper else "L")
     except np.linalg.LinAlgError:
-        raise _diverged("linalg.eigh", x) from None
+        raise _diverged("linalg.eigh") from None
 
 
 def eig(x: Array) -> tuple[Array, Array]:
     """Complex eigenvalues and eigenvectors of any square matrices."""
+    check_finite("linalg.eig", x)
     try:
         values, vectors = np.linalg.eig(x)
     except np.linalg.LinAlgError:
-        raise _diverged("linalg.eig", x) from None
+        raise _diverged("linalg.eig") from None
     dtype = np.result_type(x.dtype, np.complex64)
     return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
 
 
 def eigvals(x: Array) -> Array:
     """The eigenvalues alone."""
+    check_finite("linalg.eig", x)
     try:
         return np.linalg.eigvals(x).astype(np.result_type(x.dtype, np.complex64), copy=False)
     except np.linalg.LinAlgError:
-        raise _diverged("linalg.eig", x) from None
+        raise _diverged("linalg.eig") from None
 
 
 def svd(x: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
     """`U`, the singular values, descending, and the adjoint of `V`."""
+    check_finite("linalg.svd", x)
     try:
         u, s, vh = np.linalg.svd(x, full_matrices)
     except np.linalg.LinAlgError:
-        raise _diverged("linalg.svd", x) from None
+        raise _diverged("linalg.svd") from None
     return u, s, vh
 
 
 def svdvals(x: Array) -> Array:
     """The singular values alone."""
+    check_finite("linalg.svd", x)
     try:
         return np.linalg.svd(x, compute_uv=False)
     except np.linalg.LinAlgError:
-        raise _diverged("linalg.svd", x) from None
+        raise _diverged("linalg.svd") from None
 
 
 # ------------------------------------------------------------------------------------------------- solutions

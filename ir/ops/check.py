@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import lapack
 from ..errors import ArgumentError, DimError, DivisionByZeroError, IndexRangeError, LinAlgError, OperationError
 from ..op import Array, Op, op
 from ..types import TensorType
@@ -146,17 +147,18 @@ class CheckNotNegative(_Check):
 
 @op
 class CheckFinite(_Check):
-    """Raises `LinAlgError` where a matrix for the op `of` holds NaN or infinity."""
+    """Raises `LinAlgError` where a matrix for the function `of` holds NaN or infinity, in the triangle that it reads.
+
+    `part` is "lower", "upper" or "all".
+    """
 
     of: str
+    part: str = "all"
     name = "check_finite"
 
     def refuse(self, x: Array) -> None:
         """Numbers alone."""
-        if not np.all(np.isfinite(x)):
-            raise LinAlgError(
-                f"{self.of}: The algorithm failed to converge because the input matrix contained non-finite values."
-            )
+        lapack.check_finite(self.of, x if self.part == "all" else lapack.triangle(x, self.part == "upper"))
 
 
 @op

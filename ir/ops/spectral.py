@@ -51,7 +51,11 @@ class _Spectrum(HostOp):
 
     def value_checks(self, *operands: TensorType) -> Sequence[tuple[int, Op]]:
         """Finite numbers: with others, iterations don't converge."""
-        return ((0, CheckFinite(self.of)),)
+        return ((0, CheckFinite(self.of, self._part())),)
+
+    def _part(self) -> str:
+        """What is read of the operand."""
+        return "all"
 
 
 @op
@@ -67,6 +71,10 @@ class Eigh(_Spectrum):
 
     upper: bool = False
     name = "eigh"
+
+    def _part(self) -> str:
+        """One triangle."""
+        return "upper" if self.upper else "lower"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Square matrices."""
@@ -100,6 +108,10 @@ class EighVals(_Spectrum):
 
     upper: bool = False
     name = "eigvalsh"
+
+    def _part(self) -> str:
+        """One triangle."""
+        return "upper" if self.upper else "lower"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Square matrices."""

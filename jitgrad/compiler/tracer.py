@@ -147,12 +147,17 @@ class Tracer:
         return self.builder.emit(op, *operands)
 
     def _checked(self, check: Op, value: Value) -> Value:
-        """`value` behind a check, which a number known now needs no longer, nor what has been checked so before."""
+        """`value` behind a check, which a number known now needs no longer, nor what has been checked so before.
+
+        Gradients go past the check.
+        """
         if value.node is not None and value.node.op is check:
             return value
         number = _number(value)
         if number is None:
-            return self.builder(check, value)
+            checked = self.builder(check, value)
+            is_differentiable = value.type.dtype.is_differentiable
+            return self.builder(WithHistory(), checked, value) if is_differentiable else checked
         try:
             check.reference(np.asarray(number, value.type.dtype.np))
         except JitgradError as error:

@@ -83,3 +83,27 @@ def test_a_refused_value_leaves_what_eager_code_leaves():
             yield x, take(x, jg.tensor(index)), x
 
     agree(program)
+
+
+def test_gradients_pass_a_check():
+    for f in both(lambda x: jg.linalg.svdvals(x).sum()):
+        x = jg.tensor([[2.0, 0.0], [0.0, 1.0]], requires_grad=True)
+        for _ in range(2):
+            x.grad = None
+            f(x).backward()
+            assert x.grad.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_a_singular_matrix():
+    for f in both(lambda a: (jg.linalg.inv(a), 1)[1]):  # the inverse itself is not used
+        for _ in range(2):
+            assert f(jg.eye(2)) == 1
+            with pytest.raises(jg.linalg.LinAlgError, match=r"linalg.inv: The diagonal element 1 is zero"):
+                f(jg.zeros(2, 2))
+
+
+def test_a_matrix_that_is_not_finite():
+    for f in both(lambda a: (jg.linalg.eigh(a), 1)[1]):
+        f(jg.eye(2))
+        with pytest.raises(jg.linalg.LinAlgError, match="non-finite values"):
+            f(jg.full((2, 2), float("nan")))

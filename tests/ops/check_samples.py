@@ -42,8 +42,10 @@ def _positive_sum():
 
 
 def _finite():
-    for x in (np.ones((2, 2)), np.array(1j), np.zeros((0, 3, 3))):
-        yield Sample(CheckFinite("linalg.eigh"), (x,), lambda x: x)
+    for x in (np.ones((2, 2)), np.ones((2, 1), complex), np.zeros((0, 3, 3))):
+        yield Sample(CheckFinite("linalg.eig"), (x,), lambda x: x)
+    for part, x in (("lower", np.array([[1.0, np.nan], [0.0, 1.0]])), ("upper", np.array([[1.0, 0.0], [np.inf, 1.0]]))):
+        yield Sample(CheckFinite("linalg.eigh", part), (x,), lambda x: x)
 
 
 def _index():
