@@ -1,47 +1,18 @@
-"""A dump's page: whole, self-contained, with the right data; and drawn by a browser, where one is installed."""
+"""A dump's page: whole, self-contained, with the right data."""
 
 import re
 from pathlib import Path
 
 import pytest
-from dump.chromium import PROGRAM, browse
+from dump.step_page import block, write_page
 
 import jitgrad as jg
-from jitgrad import nn
 from jitgrad.dump.html_page import SCRIPTS, packed, unpacked
-
-needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium here")
-
-
-def training_step():
-    """A small step with modules, a loss, gradients and an update."""
-    jg.manual_seed(0)
-    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
-    optimizer = jg.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(net(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return jg.compile(step), jg.randn(5, 6), jg.tensor([0, 1, 2, 1, 0])
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """The page of the step, with measured times."""
-    step, x, y = training_step()
-    for _ in range(3):
-        step(x, y)
-    (folder,) = step.dump(tmp_path_factory.mktemp("dumps"), measure=True)
-    return folder / "index.html"
-
-
-def block(page, name):
-    """The data of the block `name`."""
-    return unpacked(re.search(rf'id="{name}">([^<]*)<', page.read_text(encoding="utf-8"))[1])
+    return write_page(tmp_path_factory.mktemp("dumps"))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +65,7 @@ def test_parts_modules_and_lines(data):
     inputs = [name for name, _ in data["stages"][0]["inputs"]]
     assert {"x", "y", "lr", "Sequential.0.weight", "Sequential.2.bias"} <= set(inputs)
     (file,) = data["files"]
-    assert file["path"].endswith("test_page.py")
+    assert file["path"].endswith("step_page.py")
     lines = {file["lines"][str(line)].strip() for _, line, _ in data["places"]}
     assert {"loss = nn.functional.cross_entropy(net(x), y)", "loss.backward()"} <= lines
 
@@ -153,51 +124,3 @@ def test_functions_without_nodes(tmp_path):
     f(jg.ones(3))
     (page,) = tmp_path.glob("*/index.html")
     assert block(page, "data")["execution"]["steps"] == [] and block(page, "code") == []
-
-
-def errors_of(done):
-    return [line for line in done.stderr.splitlines() if "CONSOLE" in line and "Uncaught" in line]
-
-
-@needs_browser
-@pytest.mark.parametrize("state", ["", "stage=0&color=kind", "view=text&stage=1&color=change", "open=all&color=cost"])
-def test_the_page_draws_itself(page, tmp_path, state):
-    done = browse(page, tmp_path, "--virtual-time-budget=3000", "--dump-dom", state=state)
-    assert not errors_of(done), errors_of(done)
-    assert re.search(r'<html[^>]* data-ready="\d+"', done.stdout)
-    assert "nodes captured" in done.stdout and 'data-scope="forward"' in done.stdout
-
-
-@needs_browser
-def test_details_tables_and_text(page, tmp_path, data):
-    def shown(state):
-        done = browse(page, tmp_path, "--virtual-time-budget=3000", "--dump-dom", state=state)
-        assert not errors_of(done), errors_of(done)
-        return done.stdout.split("<script")[0]
-
-    last = data["stages"][-1]
-    relu = next(n for n, o in enumerate(last["op"]) if data["ops"][o]["name"] == "relu")
-    html = shown(f"select=node:{relu}")
-    assert "<h3>" in html and "test_page.py:" in html and "cross_entropy" in html and "kernel(b0" in html
-    html = shown("view=steps&select=step:0")
-    assert html.count("<tr data-step=") == len(data["execution"]["steps"]) and "<h3>Step 0</h3>" in html
-    html = shown("view=text")
-    assert "graph training_step_step(" in html and "<b>matmul</b>" in html
-    html = shown("view=memory")
-    assert "values that would take" in html
-    html = shown("select=scope:forward/Sequential/0")
-    assert "0 · linear" in html
-
-
-@needs_browser
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pictures_show_something(page, tmp_path, theme):
-    target = tmp_path / "page.png"
-    flags = ("--virtual-time-budget=3000", "--window-size=1280,800", f"--screenshot={target}")
-    browse(page, tmp_path, *flags, state=f"theme={theme}")
-    picture = pytest.importorskip("PIL.Image").open(target).convert("RGB")
-    assert picture.size == (1280, 800)
-    graph = picture.crop((260, 150, 880, 700))
-    assert len(graph.getcolors(1 << 20)) > 20  # the boxes' colours, and the edges of letters
-    brightness = sum(picture.getpixel((2, 20))) / 3
-    assert brightness > 200 if theme == "light" else brightness < 60
