@@ -37,8 +37,9 @@ GATHERS: dict[str, tuple[Sequence[TensorType], Formula]] = {
 SCANS: dict[str, tuple[Sequence[TensorType], Formula]] = {
     "cumsum": ([f32(5, 40)], lambda b, x: b(CumSum(1, False), x)),
     "cumsum middle": ([f32(3, 20, 7)], lambda b, x: b(CumSum(1, True), b(Exp(), x))),
-    "cumsum long": ([i64(9000)], lambda b, x: b(CumSum(0, True), x)),
-    "cumsum few columns": ([i8(2, 5000, 3)], lambda b, x: b(CumSum(1, False), x)),
+    "cumsum long": ([i64(4200)], lambda b, x: b(CumSum(0, True), x)),
+    "cumsum chunks": ([i64(1100)], lambda b, x: b(CumSum(0, False), x)),
+    "cumsum few columns": ([i8(1, 4200, 2)], lambda b, x: b(CumSum(1, False), x)),
     "cumsum half": ([half(5, 40)], lambda b, x: b(CumSum(1, False), x)),
     "cumprod": ([f32(5, 9)], lambda b, x: b(CumProd(0), x)),
     "linear scan": ([f32(5, 9)] * 2, lambda b, x, y: b(LinearScan(1, True), x, y)),

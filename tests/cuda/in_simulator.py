@@ -19,6 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from codegen.formulas import Formula, build, f32
+from codegen.ordered import GATHERS, SCANS, SCATTERS
 from cuda_kernels import run_graph
 
 from codegen import formulas
@@ -46,6 +47,7 @@ def typed(*shape: int, dtype: dtypes.DType) -> TensorType:
     return TensorType(shape, dtype)
 
 
+LONG = ("cumsum long", "cumsum few columns", "index add", "histogram")  # minutes in the simulator
 SEED = [typed(dtype=dtypes.int64)] * 2
 FAMILIES: dict[str, list[Case]] = {
     "pointwise": [
@@ -75,6 +77,9 @@ FAMILIES: dict[str, list[Case]] = {
         ([f32(20, 6)] * 2, formulas.relu_backward),
         ([f32(3, 9, 5)], lambda b, x: formulas.softmax(b, x, (1,))),
     ],
+    "gathers": list(GATHERS.values()),
+    "scans": [case for name, case in SCANS.items() if name not in LONG],
+    "scatters": [case for name, case in SCATTERS.items() if name not in LONG],
     "random": [
         (SEED, lambda b, s, o: b(RandomUniform((4, 9), dtypes.float32), s, o)),
         (SEED, lambda b, s, o: b(RandomBits((11,), dtypes.int64), s, o)),

@@ -7,6 +7,7 @@ import importlib.util
 
 import pytest
 from codegen.formulas import CASES, build
+from codegen.ordered import ORDERED
 from cuda_zoo import STEPS, kernels_of
 from ops.test_compiled import NAMES, compilable, spread, together
 
@@ -31,7 +32,10 @@ QUICK = [
     "argmax",
     "transposed",
     "pieces",
-    "moments",
+    "gather",
+    "index add",
+    "scatter add rows",
+    "cumsum few columns",
 ]
 
 
@@ -47,7 +51,14 @@ def compile_all(graphs, target, numerics="default"):
 
 @pytest.mark.parametrize("case", QUICK)
 def test_formulas(case):
-    assert compile_all([build(*CASES[case])], TARGETS["sm_90"])
+    assert compile_all([build(*{**CASES, **ORDERED}[case])], TARGETS["sm_90"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", [*CASES, *ORDERED])
+def test_all_formulas(case, target):
+    compile_all([build(*{**CASES, **ORDERED}[case])], TARGETS[target])
 
 
 def test_strict_numerics_never_contract():
