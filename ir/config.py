@@ -49,6 +49,7 @@ class Config:
     compile: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE", True))
     compile_backward: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE_BACKWARD", True))
     cuda_simulator: int = field(default_factory=lambda: _integer("JITGRAD_CUDA_SIMULATOR", 0))
+    numba_simulator: bool = field(default_factory=lambda: _flag("NUMBA_ENABLE_CUDASIM", False))
     cuda_graphs: bool = field(default_factory=lambda: _flag("JITGRAD_CUDA_GRAPHS", True))
 
 

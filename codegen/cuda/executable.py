@@ -73,9 +73,9 @@ class CudaExecutable:
         """The outputs. An output that aliases an input is that input's array itself."""
         g = gpu(self._device)
         self._check(inputs, g)
-        numbers = [x for x in inputs if x.__class__ is not DeviceArray]
+        numbers = [x for x in inputs if not isinstance(x, DeviceArray)]
         on_device = iter(self._uploaded(g, numbers) if numbers else ())
-        plain = [contiguous(x) if x.__class__ is DeviceArray else next(on_device) for x in inputs]  # type: ignore[arg-type]
+        plain = [contiguous(x) if isinstance(x, DeviceArray) else next(on_device) for x in inputs]
         outputs: list[AnyArray] = []
         arrays: list[DeviceArray] = [*plain]
         for k, shape, dtype in self._outputs:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Final
 
@@ -165,6 +166,11 @@ def _compiled(g: Gpu, dtype: DType, rank: int) -> CompiledKernel:
     return g.runtime.compile([copy_kernel(dtype, rank)], "default", g.index)[0]
 
 
+def _total(terms: Sequence[Expr]) -> Expr:
+    """The sum, from the left."""
+    return functools.reduce(operator.add, terms)
+
+
 @functools.cache
 def copy_kernel(dtype: DType, rank: int) -> Kernel:
     """Copies `rank` axes between two strides.
@@ -174,15 +180,14 @@ def copy_kernel(dtype: DType, rank: int) -> Kernel:
     """
     flat = loop_var("i")
     rest: Expr = flat
-    places: list[Sequence[Expr]] = []
+    places: list[tuple[Expr, Expr]] = []
     for axis in reversed(range(rank)):
         length, a, b = (slot(3 + 3 * axis + k) for k in range(3))
         index = scalar.apply(Fn.REM, rest, length) if axis else rest
         rest = rest / length if axis else rest
         places.append((index * a, index * b))
-    to, from_ = slot(1), slot(2)
-    for a, b in places:
-        to, from_ = to + a, from_ + b  # type: ignore[assignment]
+    to = _total([slot(1), *[a for a, _ in places]])
+    from_ = _total([slot(2), *[b for _, b in places]])
     store = Store(1, to, load(0, dtype, from_))
     buffers = (Buffer(dtype, "in"), Buffer(dtype, "out"))
     loop = Loop(flat, scalar.const(0), slot(0), (store,), "parallel_vector")

@@ -145,7 +145,7 @@ def _runtime() -> tuple[Runtime | None, str]:
     if config.cuda_simulator:
         from .simulator import Simulator
 
-        return Simulator(config.cuda_simulator), ""
+        return Simulator(config.cuda_simulator, config.numba_simulator), ""
     from .hardware import open_hardware
 
     return open_hardware()

@@ -1,8 +1,9 @@
 """A CUDA machine made of host memory, for tests: `JITGRAD_CUDA_SIMULATOR=1`.
 
-Device memory is host memory that only this module touches. Kernels run through the loop interpreter. Everything happens
-at once, but for captures, which note what they are given, as on a device. `JITGRAD_CUDA_SIMULATOR=n` with n above 1
-simulates that many devices.
+Device memory is host memory that only this module touches. Kernels run through the loop interpreter, or where Numba's
+simulator is on (`NUMBA_ENABLE_CUDASIM=1`) as the source that a device would get, which takes far longer. Everything
+happens at once, but for captures, which note what they are given, as on a device. `JITGRAD_CUDA_SIMULATOR=n` simulates
+n devices.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from jitgrad.ir.errors import InternalError
 
 from ...loops.interpret import interpret
 from ...loops.ir import Kernel
+from ..kernels import CudaKernel, compile_kernels, simulate
+from ..target import SIMULATOR
 from .protocol import (
     Array,
     CompiledKernel,
@@ -80,7 +83,8 @@ class Simulator:
 
     is_simulated = True
 
-    def __init__(self, count: int = 1, total_memory: int = _TOTAL) -> None:
+    def __init__(self, count: int = 1, in_numba: bool = False, total_memory: int = _TOTAL) -> None:
+        self._in_numba = in_numba
         self._count = count
         self._total = total_memory
         self._blocks: dict[int, tuple[int, Any]] = {}  # by address: device and memory
@@ -160,12 +164,18 @@ class Simulator:
 
     def fill(self, pointer: int, byte: int, nbytes: int, stream: int) -> None:
         """Set bytes."""
-        self._do(stream, lambda: ctypes.memset(pointer, byte, nbytes) and None)
+
+        def run() -> None:
+            ctypes.memset(pointer, byte, nbytes)
+
+        self._do(stream, run)
 
     # Work
 
     def compile(self, kernels: Sequence[Kernel], numerics: str, device: int) -> list[CompiledKernel]:
-        """Nothing to do."""
+        """Nothing to do for the interpreter."""
+        if self._in_numba:
+            return [*compile_kernels(kernels, numerics, SIMULATOR)]
         return [InterpretedKernel(k) for k in kernels]
 
     def prepare(
@@ -188,7 +198,10 @@ class Simulator:
 
     @staticmethod
     def _interpret(prepared: PreparedLaunch, arrays: Sequence[Array]) -> None:
-        interpret(prepared.kernel.kernel, arrays, prepared.slots, prepared.params)
+        if isinstance(prepared.kernel, CudaKernel):
+            simulate(prepared.kernel, arrays, prepared.slots, prepared.params)
+        else:
+            interpret(prepared.kernel.kernel, arrays, prepared.slots, prepared.params)
 
     def multiply(self, shape: ProductShape, lhs: Matrix, rhs: Matrix, result: Matrix, stream: int) -> None:
         """A batch of products by NumPy."""
