@@ -126,6 +126,19 @@ class BatchNorm3d(_BatchNorm):
     ranks = (5,)
 
 
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation whose statistics are those of all processes of a group; of one process, its own."""
+
+    ranks = (2, 3, 4, 5)
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: DType | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+
 class LayerNorm(Module):
     """Normalisation over the last axes, of lengths `normalized_shape` (Ba et al. 2016, arXiv:1607.06450)."""
 

@@ -18,6 +18,8 @@ from .functional.arguments import per_axis
 from .module import Module
 from .parameter import Parameter
 
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
 
 class _Conv(Module):
     """What all convolutions share; `rank` is the number of spatial axes."""
@@ -63,8 +65,10 @@ class _Conv(Module):
             raise located(ArgumentError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}"))
         if padding == "same" and any(s != 1 for s in (stride if isinstance(stride, (tuple, list)) else (stride,))):
             raise located(ArgumentError("padding='same' is not supported for strided convolutions"))
-        if padding_mode != "zeros":
-            raise located(ArgumentError(f"padding_mode must be 'zeros', but got padding_mode='{padding_mode}'"))
+        if padding_mode not in _PADDING_MODES:
+            raise located(
+                ArgumentError(f"padding_mode must be one of {_PADDING_MODES}, but got padding_mode='{padding_mode}'")
+            )
 
     def reset_parameters(self) -> None:
         """Draw new initial values: evenly between ±1/√(in_channels / groups * kernel size)."""
@@ -87,7 +91,9 @@ class _Conv(Module):
             text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
-        return text + (", bias=False" if self.bias is None else "")
+        if self.bias is None:
+            text += ", bias=False"
+        return text + ("" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}")
 
 
 class _Forward(_Conv):
@@ -95,7 +101,19 @@ class _Forward(_Conv):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._around(), self.padding_mode), (0,) * self.rank
+        return type(self).function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _around(self) -> list[int]:
+        """What is added before and behind each axis, the last axis first."""
+        if isinstance(self.padding, tuple):
+            return [p for p in reversed(self.padding) for _ in range(2)]
+        if self.padding == "valid":
+            return [0, 0] * self.rank
+        reach = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+        return [side for n in reversed(reach) for side in (n // 2, n - n // 2)]
 
 
 class Conv1d(_Forward):
@@ -152,6 +170,10 @@ class _ConvTranspose(_Conv):
             dtype,
         )
         self.output_padding = per_axis(output_padding, self.rank, "output_padding")
+        if padding_mode != "zeros":
+            raise located(
+                ArgumentError(f'Only "zeros" padding mode is supported for {self._get_name()}, not {padding_mode!r}')
+            )
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """Apply it; `output_size`, the lengths of the output's spatial axes, tells the padding behind it."""

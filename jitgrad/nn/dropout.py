@@ -60,3 +60,19 @@ class Dropout3d(_Dropout):
     """`Dropout` of whole channels of [n, c, d, h, w]."""
 
     function = staticmethod(F.dropout3d)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout that keeps mean and variance of what `SELU` gives (Klambauer et al. 2017, arXiv:1706.02515)."""
+
+    function = staticmethod(F.alpha_dropout)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return type(self).function(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(AlphaDropout):
+    """`AlphaDropout` of whole channels."""
+
+    function = staticmethod(F.feature_alpha_dropout)

@@ -1,4 +1,4 @@
-"""Affine layers, the identity, and lookup tables."""
+"""Affine layers, and the identity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError
 
-from ..autograd.grad_mode import no_grad
 from ..creation import empty
 from ..errors import located
 from ..tensor import Tensor
@@ -108,66 +107,3 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
-
-
-class Embedding(Module):
-    """A table of `num_embeddings` rows; integers are replaced by the rows they name.
-
-    Rows start normally distributed; row `padding_idx` starts at zero and gets no gradient.
-    """
-
-    weight: Parameter
-
-    def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
-        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
-        _freeze: bool = False, device: Any = None, dtype: DType | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise located(ArgumentError("Padding_idx must be within num_embeddings"))
-            padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
-        self.sparse = sparse
-        given = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
-        self.weight = Parameter(given, not _freeze)
-        if _weight is None:
-            self.reset_parameters()
-
-    @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
-        """A table of the rows of `embeddings`, not trained if `freeze`."""
-        if embeddings.ndim != 2:
-            raise located(ArgumentError("Embeddings parameter is expected to be 2-dimensional"))
-        rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze)
-
-    def reset_parameters(self) -> None:
-        """Draw new initial values."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with no_grad():
-                init.zeros_(self.weight[self.padding_idx])  # type: ignore[index]
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Look up."""
-        return F.embedding(
-            input,
-            self.weight,
-            self.padding_idx,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.sparse,
-        )
-
-    def extra_repr(self) -> str:
-        """Its sizes."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"

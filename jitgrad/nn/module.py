@@ -244,7 +244,6 @@ class Module(ModuleState):
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
 
-
         def converted(t: Any) -> Any:
             return t.to(where, dtype if t.dtype.is_differentiable else None, non_blocking=non_blocking)
 

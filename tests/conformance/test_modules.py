@@ -1,0 +1,113 @@
+"""Every module of PyTorch's module table: forward, gradients of parameters and inputs, state, text, compiled twice."""
+
+import copy
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.testing._internal.common_modules import module_db  # noqa: E402
+
+import jitgrad as jg  # noqa: E402
+
+from .calls import value  # noqa: E402
+from .comparing import array, check_same, cotangents, is_tensor, leaves  # noqa: E402
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore"),  # PyTorch warns of its own old options
+]
+
+# Drawn numbers differ, so that only shapes and dtypes can be compared.
+RANDOM = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d"}
+
+
+def samples(info, training):
+    found = info.module_inputs_func(info, device="cpu", dtype=torch.float64, requires_grad=True, training=training)
+    return [s for s in found if s.forward_input is not None]
+
+
+def pair(info, sample, training):
+    """The module in both libraries, with the same state."""
+    given = sample.constructor_input
+    kwargs = {**given.kwargs}
+    if "dtype" in __import__("inspect").signature(info.module_cls.__init__).parameters:
+        kwargs.setdefault("dtype", torch.float64)
+    theirs = info.module_cls(*given.args, **kwargs)
+    theirs.train(training)
+    mine = getattr(jg.nn, info.name.removeprefix("nn."))(
+        *[modules(x) for x in given.args], **{k: modules(v) for k, v in kwargs.items()}
+    )
+    mine.train(training)
+    return mine, theirs
+
+
+def modules(x):
+    """An argument for PyTorch's constructor as one for jitgrad's."""
+    if isinstance(x, torch.nn.Module):
+        raise pytest.skip.Exception("built from another module")
+    if callable(x) and getattr(x, "__module__", "").startswith("torch"):
+        return getattr(jg.nn.functional, x.__name__)
+    return value(x)
+
+
+def share(mine, theirs):
+    """Give `mine` the parameters and buffers of `theirs`."""
+    state = {k: value(v.detach()) for k, v in theirs.state_dict().items()}
+    assert list(mine.state_dict()) == list(state)
+    mine.load_state_dict(state)
+
+
+def gradients(outs, inputs, module, lib, weights):
+    wanted = [x for x in inputs if is_tensor(x) and x.requires_grad] + list(module.parameters())
+    outs = [y for y in leaves(outs) if is_tensor(y) and y.requires_grad]
+    if not outs or not wanted:
+        return []
+    return lib.autograd.grad(outs, wanted, weights[: len(outs)], allow_unused=True)
+
+
+def run(info, training, compiled):
+    count = 0
+    for sample in samples(info, training):
+        try:
+            mine, theirs = pair(info, sample, training)
+        except pytest.skip.Exception:
+            continue
+        forward = sample.forward_input
+        xs = [*forward.args, *forward.kwargs.values()]
+        args = [value(x, True) for x in forward.args]
+        kwargs = {k: value(x, True) for k, x in forward.kwargs.items()}
+        if info.is_lazy:
+            theirs(*copy.deepcopy(forward.args))
+            mine(*[value(x) for x in forward.args])
+        share(mine, theirs)
+        want = theirs(*forward.args, **forward.kwargs)
+        function = jg.compile(lambda m, a, k: m(*a, **k)) if compiled else lambda m, a, k: m(*a, **k)
+        for _ in range(2 if compiled else 1):
+            if compiled:
+                share(mine, pair(info, sample, training)[1] if info.name in RANDOM else theirs)
+            got = function(mine, args, kwargs)
+            check_same(got, want, values=info.name not in RANDOM, loosen=10)
+        if info.name not in RANDOM:
+            weights = cotangents([y for y in leaves(want) if is_tensor(y) and y.requires_grad])
+            theirs_g = gradients(want, leaves(xs), theirs, torch, weights)
+            mine_g = gradients(got, leaves([args, list(kwargs.values())]), mine, jg, [value(w) for w in weights])
+            for g, w in zip(mine_g, theirs_g, strict=True):
+                if g is None or w is None:
+                    assert not any(t is not None and np.abs(array(t)).max(initial=0) > 0 for t in (g, w))
+                else:
+                    check_same(g, w, loosen=10)
+        assert repr(mine) == repr(theirs)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("info", module_db, ids=lambda i: i.name)
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_module(info, training):
+    assert run(info, training, compiled=False) or info.name == "nn.TransformerEncoder"
+
+
+@pytest.mark.parametrize("info", module_db, ids=lambda i: i.name)
+def test_compiled_module(info):
+    run(info, True, compiled=True)
