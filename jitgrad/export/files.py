@@ -74,6 +74,13 @@ class Opened:
 
     def __init__(self, path: Path) -> None:
         self.path = path / TEXT if path.is_dir() else path
+        try:
+            self._open()
+        except ParseError as error:
+            error.attach_location(str(self.path))
+            raise
+
+    def _open(self) -> None:
         raw = self._text()
         try:
             text = raw.decode()

@@ -20,6 +20,7 @@ the graph; each input belongs to exactly one argument, number or state entry.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
@@ -31,14 +32,14 @@ from jitgrad.ir.graph import Graph
 from jitgrad.ir.instantiate import instantiate
 from jitgrad.ir.ops import REGISTRY
 from jitgrad.ir.parser import GraphReader
-from jitgrad.ir.symbols import Expression
+from jitgrad.ir.symbols import Expression, SymbolicInt
 from jitgrad.ir.tokens import Token, Tokens
 from jitgrad.ir.verify import verify
 
 from .dims import COMPARISONS, Constraint, Dim
 from .spec import STATE_KINDS, Argument, Number, Spec, StateEntry
 from .trees import CONSTANTS, Container, Fixed, Leaf, Size, Tree
-from .writer import VERSION
+from .versions import VERSION, upgraded
 
 MAX_DEPTH: Final = 32
 MAX_DIMS: Final = 64
@@ -57,7 +58,7 @@ class Place:
 
 def read_program(text: str) -> tuple[Spec, Place]:
     """The program that `text` describes, and where its weights are."""
-    return _Reader(Tokens(text)).program()
+    return _Reader(Tokens(upgraded(text))).program()
 
 
 class _Reader:
@@ -103,7 +104,7 @@ class _Reader:
         tokens.expect("program")
         at = tokens.current
         if self.attributes.integer("a version") != VERSION:
-            tokens.fail(f"the version of the format is {at.text}; this jitgrad reads version {VERSION}", at)
+            tokens.fail(f"there is no version {at} of the format", at)
 
     def _many(self, word: str, read: Callable[[], T]) -> tuple[T, ...]:
         found = []
@@ -353,13 +354,26 @@ class _Check:
 
     def _inputs(self) -> None:
         from_trees = [leaf.index for a in self.spec.arguments for leaf in _leaves(a.tree)]
-        used = [*from_trees, *[n.input for n in self.spec.numbers], *[s.input for s in self.spec.state]]
+        used = Counter([*from_trees, *[n.input for n in self.spec.numbers], *[s.input for s in self.spec.state]])
         for i, token in enumerate(self.inputs.tokens):
-            if used.count(i) != 1:
-                self.tokens.fail(f"input {token.text} belongs to {used.count(i)} arguments or state entries", token)
+            if used[i] != 1:
+                self.tokens.fail(f"input {token.text} belongs to {used[i]} arguments, numbers and state entries", token)
         for n in self.spec.numbers:
             if self.spec.graph.inputs[n.input].type.shape:
                 self.tokens.fail(f"number {n.name!r} has more than one element", self.inputs.tokens[n.input])
+
+        self._dims(from_trees)
+
+    def _dims(self, arguments: list[int]) -> None:
+        """Each dimension is an axis of an argument, and state has none."""
+        inputs = self.spec.graph.inputs
+        shown = {str(n) for i in arguments for n in inputs[i].type.shape if isinstance(n, SymbolicInt)}
+        for name in self.spec.dims:
+            if name not in shown:
+                self.tokens.fail(f"dimension {name!r} is no axis of an argument", self.result)
+        for s in self.spec.state:
+            if any(isinstance(n, SymbolicInt) for n in inputs[s.input].type.shape):
+                self.tokens.fail(f"state {s.name!r} can't have a dynamic size", self.inputs.tokens[s.input])
 
     def _outputs(self) -> None:
         graph = self.spec.graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from jitgrad.ir.graph import Value
 from jitgrad.ir.printer import Printer
@@ -12,8 +12,7 @@ from jitgrad.ir.printer import Printer
 from .dims import Dim
 from .spec import Spec
 from .trees import Container, Fixed, Leaf, Size, Tree
-
-VERSION: Final = 1
+from .versions import VERSION
 
 
 def program_text(spec: Spec, *, locations: bool = True) -> str:
