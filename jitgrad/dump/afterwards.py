@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jitgrad.codegen.executable import Executable
 from jitgrad.codegen.options import DEFAULT
 from jitgrad.codegen.prepare import prepare
 from jitgrad.codegen.timing import Timing, time_steps
@@ -67,21 +68,27 @@ def newest_graph(what: Any) -> Graph:
 def measure_all(what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """See `dump.measure`."""
     function = _compiled_function(what)
-    if function is None and hasattr(what, "_segments"):
+    if function is None and isinstance(what, Executable):
         return time_steps(what, args[0] if args else None)
     if function is None or not (args or kwargs):
-        return [time_steps(c.executable) for c in _compilations(what)]
+        return [time_steps(_on_host(c.executable)) for c in _compilations(what)]
     leaves, structure = flatten_call(args, kwargs)
     key = call_key(function._f, leaves, structure)
     for entry in function._entries.get(key, ()):
         if hasattr(entry, "executable") and entry.guards.hold(leaves):
-            return time_steps(entry.executable, [source.fetch(leaves) for source in entry.sources])
+            return time_steps(_on_host(entry.executable), [source.fetch(leaves) for source in entry.sources])
     raise located(ArgumentError("measure: nothing is compiled for these arguments; call the function with them first"))
 
 
+def _on_host(executable: Any) -> Executable:
+    if not isinstance(executable, Executable):
+        raise located(ArgumentTypeError("measure: only what was compiled for the CPU is timed step by step"))
+    return executable
+
+
 def _time(executable: Any) -> Timing | None:
-    """None where steps can't be timed apart: on devices."""
-    return time_steps(executable) if hasattr(executable, "_segments") else None
+    """None for what runs on a device, whose steps are not timed apart."""
+    return time_steps(executable) if isinstance(executable, Executable) else None
 
 
 def _compiled_function(what: Any) -> Any:

@@ -17,6 +17,7 @@ def execution_data(executable: Any, graph: Graph, timing: Any = None) -> dict[st
 class _Execution:
     def __init__(self, executable: Any, graph: Graph, timing: Any) -> None:
         self.plan = executable.plan
+        self.kernels = tuple(executable.kernels)
         self.timing = timing
         self.values = {v: n for n, v in enumerate(graph.values())}
         self.nodes = {node: n for n, node in enumerate(graph.nodes)}
@@ -53,9 +54,17 @@ class _Execution:
     def launch(self, x: LaunchDescription) -> dict[str, Any]:
         """One kernel run."""
         return {
-            "label": x.label, "kernel": x.kernel, "extent": x.extent, "portions": x.portions, "slots": list(x.slots),
-            "params": [_number(p) for p in x.params], "operations": x.operations,
+            "label": x.label, "kernel": x.kernel, "extent": x.extent, "slots": list(x.slots),
+            "params": [_number(p) for p in x.params], "operations": x.operations, "geometry": self.geometry(x),
         }  # fmt: skip
+
+    def geometry(self, x: LaunchDescription) -> str:
+        """How a launch is shared out, in words."""
+        kernel = self.kernels[x.kernel] if x.kernel < len(self.kernels) else None
+        if hasattr(kernel, "ptx"):
+            found = kernel.launch(x.slots)  # type: ignore[union-attr]
+            return f"{found.grid} blocks of {found.block} threads"
+        return f"{x.portions} portions" if x.portions else "on the calling thread"
 
     def accesses(self, found: Sequence[Access]) -> list[Any]:
         """What is read and written: value, bytes, place, role."""

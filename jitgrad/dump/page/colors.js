@@ -69,12 +69,11 @@ class Coloring {
     const entry = (color, text) => `<span><i style="background:${color}"></i>${escapeHtml(text)}</span>`;
     if (this.mode === "kernel") {
       if (!page.data.execution) return entry(cssColors.neutral, "nothing was compiled");
-      if (!stage.isLast) return entry(cssColors.neutral, "kernels are formed of the last stage");
       const kinds = new Set(page.data.execution.steps.map((s) => s.kind));
       return `<span><i style="background:linear-gradient(90deg,${[1, 2, 3].map((k) => hsl((200 + k * 137.508) % 360)).join()})"></i>a colour for each kernel</span>`
         + (kinds.has("blas") ? entry(dark ? "hsl(160 30% 26%)" : "hsl(160 45% 80%)", "BLAS") : "")
         + (kinds.has("host") ? entry(dark ? "hsl(0 45% 34%)" : "hsl(0 80% 85%)", "host (NumPy)") : "")
-        + entry(cssColors.neutral, "no work: the same memory, or read through");
+        + entry(cssColors.neutral, stage.isLast ? "no work: the same memory, or read through" : "no work, or gone later");
     }
     if (this.mode === "kind") {
       const there = new Set(stage.op.map((o) => stage.data.ops[o].kind));

@@ -101,12 +101,34 @@ class Stage {
     if (next) next.origin.forEach((o, n) => { if (o >= 0) this.successor.set(o, n); });
   }
 
-  /** The steps that compute each node; the first is where its result is stored, or where it is used first. */
+  /**
+   * The steps that compute each node; the first is where its result is stored, or where it is used first. A node that a
+   * later pass replaced (`replaced`) has those of what came in its place: new nodes of the same module and line.
+   */
   _steps() {
     this.stepsOf = Array.from({ length: this.size }, () => []);
+    this.replaced = new Set();
     const run = this.data.execution;
-    if (!run || !this.isLast) return;
-    run.steps.forEach((step, k) => { for (const n of step.nodes) this.stepsOf[n].push(k); });
+    if (!run) return;
+    if (this.isLast) {
+      run.steps.forEach((step, k) => { for (const n of step.nodes) this.stepsOf[n].push(k); });
+      return;
+    }
+    const next = page.stage(this.index + 1), fresh = new Map();
+    next.state.forEach((state, n) => {
+      const key = `${next.scope[n]} ${next.place[n]}`;
+      if (state === "added") fresh.set(key, new Set([...(fresh.get(key) || []), ...next.stepsOf[n]]));
+    });
+    for (let n = 0; n < this.size; n++) {
+      const after = this.successor.get(n);
+      if (after !== undefined) {
+        this.stepsOf[n] = next.stepsOf[after];
+        if (next.replaced.has(after)) this.replaced.add(n);
+      } else if (!this.isConstant(n) && this.opOf(n).kind === "composite") {
+        this.stepsOf[n] = [...(fresh.get(`${this.scope[n]} ${this.place[n]}`) || [])].sort((a, b) => a - b);
+        this.replaced.add(n);
+      }
+    }
   }
 
   _tree() {

@@ -71,7 +71,8 @@ class Details {
     const steps = stage.stepsOf[n];
     if (steps.length) {
       html += `<h2>Runs in</h2>`;
-      if (steps.length > 1) html += `<p class="soft">Cheap enough to be computed in each of ${steps.length} steps:</p><p>${steps.slice(0, 12).map((k) => stepLink(k)).join("<br>")}</p>`;
+      const why = stage.replaced.has(n) ? "What later passes put in its place (nodes of the same module and line) runs in" : `Cheap enough to be computed in each of ${steps.length} steps:`;
+      if (steps.length > 1 || stage.replaced.has(n)) html += `<p class="soft">${why}</p><p>${steps.slice(0, 12).map((k) => stepLink(k)).join("<br>")}</p>`;
       html += this.stepBody(steps[0]);
     } else if (stage.isLast && page.data.execution) html += `<h2>Runs in</h2><p class="soft">${escapeHtml(this.noStep(n))}</p>`;
     return html;
@@ -93,7 +94,7 @@ class Details {
     const width = String(lines[lines.length - 1][0]).length;
     const text = lines.map(([k, line]) => {
       const row = `<span class="number">${String(k).padStart(width)}</span>  ${escapeHtml(line)}`;
-      return k === place.line ? `<span class="here">${row}</span>` : row + "\n";
+      return `<span class="code-line${k === place.line ? " here" : ""}">${row}</span>`;
     }).join("");
     return `<h2>From</h2><p class="mono">${escapeHtml(where)}</p><pre>${text}</pre>`;
   }
@@ -138,7 +139,7 @@ class Details {
     const time = step.measured ?? 0;
     if (time > 0) facts.push(["reaches", `${amount(step.bytes / time * 1e6, "B/s")}, ${amount(step.flops / time * 1e6, "op/s")}`]);
     let html = factList(facts);
-    const rows = step.accesses.map(([v, bytes, place, role]) => `<li><span class="soft mono">${role.padEnd(5)}</span>${v >= 0 ? valueLink(v) : "scratch"}<span class="type">${amount(bytes, "B")}, ${escapeHtml(place)}</span></li>`);
+    const rows = step.accesses.map(([v, bytes, place, role]) => `<li><span class="soft mono role">${role.padEnd(5)}</span>${v >= 0 ? valueLink(v) : "scratch"}<span class="type">${amount(bytes, "B")}, ${escapeHtml(place)}</span></li>`);
     if (rows.length) html += `<h2>Memory</h2><ul class="values">${rows.join("")}</ul>`;
     return html + this.code(step);
   }
@@ -153,7 +154,7 @@ class Details {
     const at = Math.min(this.launch, step.launches.length - 1), launch = step.launches[at];
     const several = step.launches.length > 1
       ? `<div class="tabs">${step.launches.map((x, i) => `<button data-go="launch:${i}" aria-pressed="${i === at}">${escapeHtml(x.label)}</button>`).join("")}</div>` : "";
-    const numbers = [`kernel ${launch.kernel}`, `${launch.extent} iterations`, launch.portions ? `${launch.portions} portions` : "on the calling thread"];
+    const numbers = [`kernel ${launch.kernel}`, `${launch.extent} iterations`, launch.geometry];
     if (launch.slots.length) numbers.push(`slots ${JSON.stringify(launch.slots)}`);
     if (launch.params.length) numbers.push(`params ${JSON.stringify(launch.params)}`);
     return `<h2>Code</h2>${several}<p class="soft">${escapeHtml(clip(numbers.join(", "), 400))}</p><div class="code-box" data-kernel="${launch.kernel}"></div>`;

@@ -129,7 +129,7 @@ const app = {
 
   select(selection, reveals = false) {
     if (selection?.kind === "step" && !page.data.execution) return;
-    if (selection?.kind === "step" && this.view === "graph" && !this.stage.isLast) { this.setStage(page.data.stages.length - 1); }
+    if (selection?.kind === "step" && this.view === "graph" && !this.stage.isLast) this.setStage(page.data.stages.length - 1);
     this.selection = selection;
     if (reveals && selection) this.revealSelection();
     this.details.show();
