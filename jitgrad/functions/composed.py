@@ -90,7 +90,9 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
     degenerate = apply(LogicalOr(), apply(Eq(), large, _number(large, 0)), apply(Eq(), large, _number(large, math.inf)))
     ratio = apply(Div(), small, apply(Where(), degenerate, _number(large, 1), large))
     root = apply(Sqrt(), apply(Add(), apply(Mul(), ratio, ratio), _number(ratio, 1)))
-    return apply(Where(), degenerate, large, apply(Mul(), large, root))
+    infinite = apply(LogicalOr(), *(apply(Eq(), t, _number(t, math.inf)) for t in (x, y)))
+    distance = apply(Where(), degenerate, large, apply(Mul(), large, root))
+    return apply(Where(), infinite, _number(large, math.inf), distance)  # even if the other is NaN
 
 
 @public(inplace=True, out=True)

@@ -92,8 +92,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     >>> jg.kthvalue(jg.tensor([3, 1, 2]), 2)
     ValuesAndIndices(values=tensor(2), indices=tensor(2))
     """
-    axis = normalize_dim(dim, input.ndim)
+    axis = normalize_dim(dim, check_tensor(input, "kthvalue").ndim)
     length = input.shape[axis] if input.ndim else 1
+    if input.ndim:
+        check_lengths("kthvalue", input, (axis,))
     if not 1 <= k <= length:
         raise located(ShapeError(f"kthvalue(): selected number k out of range for dimension {axis}"))
     return _pick(input, axis, k - 1, keepdim)
