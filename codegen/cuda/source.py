@@ -19,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
-from jitgrad.ir.scalar import Expr
+from jitgrad.ir import dtypes
+from jitgrad.ir.scalar import Const, Expr, Fn
 
 from ..loops import walk
 from ..loops.analysis import changes
@@ -207,6 +208,11 @@ class _SourcePrinter(ValuePrinter):
         self.is_shared = False
 
     def _serial_loop(self, loop: Loop) -> None:
+        condition = _condition_of(loop)
+        if condition is not None:
+            with self.indented(f"if {bare(self.value(condition))}:"), self.scope():
+                self.block(loop.body)
+            return
         start, stop = self.value(loop.start), self.value(loop.stop)
         with self._hoisted(loop, start, stop):
             bounds = bare(stop) if start == "0" else f"{bare(start)}, {bare(stop)}"
@@ -229,6 +235,16 @@ class _SourcePrinter(ValuePrinter):
             for x in fixed:
                 self.name(x)
             yield
+
+
+def _condition_of(loop: Loop) -> Expr | None:
+    """The bool that says whether a loop of one iteration, or none, runs; `None` for other loops."""
+    stop, first = loop.stop, loop.start
+    is_flag = stop.fn is Fn.CONVERT and stop.args[0].dtype is dtypes.bool_
+    if not is_flag or not (isinstance(first, Const) and first.value == 0):
+        return None
+    used = (e for s in walk.statements(loop.body) for e in walk.postorder(walk.expressions(s)))
+    return None if any(e is loop.var for e in used) else stop.args[0]
 
 
 __all__ = ["kernel_source"]

@@ -18,6 +18,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.export", "jitgrad.export.program"): "only reading a program needs the parser and the rest",
     ("jitgrad.utils.data.loader", "jitgrad.utils.data.worker_pool"): "multiprocessing, for loaders with workers alone",
     ("jitgrad.dump", "jitgrad.dump.afterwards"): "only dumps need it, and code generation with it",
+    ("jitgrad.codegen.cuda.toolchain", "numba"): "numba-cuda is an extra, and needed where kernels are compiled alone",
     ("jitgrad.dump", "jitgrad.dump.writer"): "only dumps need the printer and the pictures",
     ("jitgrad.dump", "jitgrad.ir"): "pictures; only notebooks and dumps draw",
     ("jitgrad.dump.html_page", "jitgrad.dump.execution"): "loads code generation; graphs alone have pages too",
