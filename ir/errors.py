@@ -46,6 +46,14 @@ class OperationError(JitgradError, RuntimeError):
     """An argument with which an operation can't be carried out."""
 
 
+class UnsupportedError(JitgradError, NotImplementedError):
+    """What an operation does not do: for a dtype, a number of axes or a mode."""
+
+
+class PreconditionError(JitgradError, AssertionError):
+    """An argument that does not fit, which PyTorch refuses by an assertion."""
+
+
 class LinAlgError(JitgradError, RuntimeError):
     """A matrix for which what was asked does not exist: a singular one to invert, one that is not positive."""
 

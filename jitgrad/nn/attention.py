@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError
+from jitgrad.ir.errors import ArgumentError, PreconditionError
 
 from ..creation import empty
 from ..errors import located
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .functional.multihead import AttentionError
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter
@@ -57,7 +56,7 @@ class MultiheadAttention(Module):
         self.batch_first = batch_first
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
-            raise located(AttentionError("embed_dim must be divisible by num_heads"))
+            raise located(PreconditionError("embed_dim must be divisible by num_heads"))
         where: dict[str, Any] = {"device": device, "dtype": dtype}
         self._add_weights(where)
         self.register_parameter("in_proj_bias", Parameter(empty(3 * embed_dim, **where)) if bias else None)

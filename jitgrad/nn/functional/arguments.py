@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, operand_lines
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError, operand_lines
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.shape import Reshape
 
@@ -39,7 +39,7 @@ def floating(name: str, input: Any) -> Tensor:
     """`input`, if it is a tensor of real floats."""
     x = check_tensor(input, name)
     if not x.dtype.is_floating_point:
-        raise located(DTypeError(f"{name}: not implemented for {x.dtype.name}{operand_lines([x.type_])}"))
+        raise located(UnsupportedError(f"{name}: not implemented for {x.dtype.name}{operand_lines([x.type_])}"))
     return x
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentError, DTypeError, OperationError, ShapeError, operand_lines
+from jitgrad.ir.errors import ArgumentError, ShapeError, UnsupportedError, operand_lines
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 from jitgrad.ir.ops.resample import Resample
 
@@ -60,22 +60,18 @@ def _check_mode(mode: str, align_corners: bool | None, antialias: bool, x: Tenso
                 )
             )
     elif mode in _RANKS and x.ndim != _RANKS[mode] + 2 and 3 <= x.ndim <= 5:
-        raise located(_NotForRank(f"Got {x.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"))
+        raise located(UnsupportedError(f"Got {x.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"))
     if antialias and not (mode in _ANTIALIASED and x.ndim == 4):
         raise located(ArgumentError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
                                     "tensor as input"))  # fmt: skip
     if mode not in ("nearest", "area", "nearest-exact", *_RANKS) or not 3 <= x.ndim <= 5:
         raise located(
-            _NotForRank(
+            UnsupportedError(
                 "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
                 f"{x.ndim}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact "
                 f"(got {mode})"
             )
         )
-
-
-class _NotForRank(OperationError, NotImplementedError):
-    """A mode that is not there for a number of axes."""
 
 
 def _output(
@@ -126,7 +122,7 @@ def _weighted(x: Tensor, kind: str, out: tuple[int, ...], factors: Sequence[floa
     if x.dtype is dtypes.uint8:
         return convert(_resampled(convert(x, dtypes.float32), kind, out, factors, align, _as_pixels), dtypes.uint8)
     if not x.dtype.is_floating_point:
-        raise located(DTypeError(f"interpolate: mode is not implemented for {x.dtype.name}{operand_lines([x.type_])}"))
+        raise located(UnsupportedError(f"interpolate: not implemented for {x.dtype.name}{operand_lines([x.type_])}"))
     wide = convert(x, accumulator_dtype(x.dtype))
     return convert(_resampled(wide, kind, out, factors, align), x.dtype)
 

@@ -9,6 +9,7 @@ from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError, operand
 from jitgrad.ir.ops.activation import Softplus
 from jitgrad.ir.ops.arithmetic import Abs, Add, Div, Mul, Sub
 from jitgrad.ir.ops.broadcast import Sum
+from jitgrad.ir.ops.check import CheckBetween
 from jitgrad.ir.ops.comparison import Gt, Lt
 from jitgrad.ir.ops.loss import CrossEntropy, MseLoss, NllLoss
 from jitgrad.ir.ops.math import Exp, Log
@@ -20,7 +21,7 @@ from ...errors import located
 from ...functions.pointwise import broadcast, check_tensor, expand, filled, pointwise
 from ...promotion import result_dtype
 from ...tensor import Tensor
-from .arguments import reduced, reduction_name, reshaped
+from .arguments import checked, reduced, reduction_name, reshaped
 
 
 def cross_entropy(
@@ -201,6 +202,7 @@ def binary_cross_entropy(
     how = reduction_name("binary_cross_entropy", reduction, size_average, reduce)
     x = check_tensor(input, "binary_cross_entropy")
     _same_shape("binary_cross_entropy", x, target)
+    checked(CheckBetween("binary_cross_entropy", "input", 0, 1), x)
     one = filled(tuple(x.shape), x.dtype, 1)
     rest = apply(Sub(), one, x)
     log_x, log_rest = (_bounded_log(p) for p in (x, rest))

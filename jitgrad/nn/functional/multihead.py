@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import JitgradError, OperationError, ShapeError
+from jitgrad.ir.errors import OperationError, PreconditionError, ShapeError
 
 from ...errors import located
 from ...functions.comparison import choose
@@ -23,13 +23,9 @@ from .padding import pad
 from .softmax import softmax
 
 
-class AttentionError(JitgradError, AssertionError):
-    """Arguments that do not fit a multi-head attention; an `AssertionError`, as in PyTorch."""
-
-
 def _insist(condition: bool, message: str) -> None:
     if not condition:
-        raise located(AttentionError(message))
+        raise located(PreconditionError(message))
 
 
 def multi_head_attention_forward(
@@ -81,8 +77,7 @@ def multi_head_attention_forward(
     mask = _merged(_widened(mask, wider), _widened(padding, wider), num_heads)
     out, weights = _attended(q, k, v, mask, dropout_p if training else 0.0, causal, need_weights, num_heads)
     result = linear(reshaped(out, (target * batch, width)), out_proj_weight, out_proj_bias)
-    shape = (target, batch) if is_batched else (target,)
-    result = reshaped(result, (*shape, result.shape[1]))
+    result = reshaped(result, (target, *((batch,) if is_batched else ()), result.shape[1]))
     if weights is None:
         return result, None
     weights = weights.mean(1) if average_attn_weights else weights

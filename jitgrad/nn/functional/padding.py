@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError, operand_lines
+from jitgrad.ir.errors import OperationError, ShapeError, UnsupportedError, operand_lines
 from jitgrad.ir.ops.slicing import Pad
 
 from ...dispatch import apply
@@ -77,10 +77,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return constant_pad_nd(x, pad, 0 if value is None else value)
     if value is not None and value != 0:
-        raise located(ArgumentError(f'Padding mode "{mode}" doesn\'t take in value argument'))
+        raise located(OperationError(f'Padding mode "{mode}" doesn\'t take in value argument'))
     extend = {"reflect": _reflected, "replicate": _replicated, "circular": _around}.get(mode)
     if extend is None:
-        raise located(OperationError(f"Unrecognised padding mode {mode}"))
+        raise located(UnsupportedError(f"Unrecognised padding mode {mode}"))
     _check_rank(x, pad)
     for axis, (low, high) in _widths("pad", x, pad).items():
         if low or high:
@@ -92,7 +92,7 @@ def _check_rank(x: Tensor, pad: Sequence[int]) -> None:
     rank, remainder = divmod(len(tuple(pad)), 2)
     if remainder or rank not in (1, 2, 3) or x.ndim not in (rank + 1, rank + 2):
         raise located(
-            OperationError(
+            UnsupportedError(
                 "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: the last one to three "
                 f"of an input's axes, behind one or two others, not {list(pad)}{operand_lines([x.type_])}"
             )

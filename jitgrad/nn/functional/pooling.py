@@ -115,7 +115,7 @@ def max_pool2d_with_indices_backward(
 
     >>> import jitgrad as jg
     >>> x = jg.arange(4.0).reshape(1, 2, 2)
-    >>> y, at = jg.max_pool2d_with_indices(x, 2)
+    >>> y, at = jg.nn.functional.max_pool2d(x, 2, return_indices=True)
     >>> jg.max_pool2d_with_indices_backward(jg.ones(1, 1, 1), x, 2, 2, 0, 1, False, at)
     tensor([[[0., 0.],
              [0., 1.]]])

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError, operand_lines
+from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError, UnsupportedError, operand_lines
 from jitgrad.ir.ops.broadcast import accumulator_dtype
+from jitgrad.ir.ops.history import WithHistory
 from jitgrad.ir.ops.resample import TakeClamped
 
 from ...dispatch import apply, constant
 from ...errors import located
 from ...functions.comparison import choose
 from ...functions.linalg import matmul
-from ...functions.pointwise import check_tensor, convert
+from ...functions.pointwise import check_tensor, convert, filled
 from ...functions.registry import public
 from ...functions.shape import permute
 from ...tensor import Tensor
@@ -198,7 +199,10 @@ def _reflected(position: Any, length: int, align: bool) -> Any:
 
 
 def _nearest_tap(position: Any) -> list[tuple[Any, Any]]:
-    return [(position.detach().round(), 1)]
+    """The nearest place; the gradient of positions is zero, and not missing."""
+    one = filled(tuple(position.shape), position.dtype, 1)
+    weight = apply(WithHistory(), one, position * 0) if position.requires_grad else 1
+    return [(position.detach().round(), weight)]
 
 
 def _linear_taps(position: Any) -> list[tuple[Any, Any]]:
@@ -240,7 +244,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     rank = len(size) - 2
     if rank not in (2, 3):
         raise located(
-            _NotForRank(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms. Got size {size}.")
+            UnsupportedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D transforms. Got {size}.")
         )
     if x.ndim != 3 or x.shape[1:] != (rank, rank + 1) or x.shape[0] != size[0]:
         raise located(
@@ -263,10 +267,6 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     base = np.stack([*reversed(grids), np.ones_like(grids[0])], -1).reshape(1, -1, rank + 1)
     mapped = matmul(constant(base, x), x.transpose(1, 2))  # type: ignore[attr-defined]
     return reshaped(mapped, (size[0], *size[2:], rank))
-
-
-class _NotForRank(OperationError, NotImplementedError):
-    """A function that is not there for a number of axes."""
 
 
 def _centres(length: int, align: bool) -> Any:

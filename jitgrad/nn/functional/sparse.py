@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir.dtypes import int32, int64
-from jitgrad.ir.errors import ArgumentError, DTypeError, OperationError, ShapeError
+from jitgrad.ir.errors import (
+    ArgumentError,
+    DTypeError,
+    OperationError,
+    PreconditionError,
+    ShapeError,
+    UnsupportedError,
+)
 from jitgrad.ir.ops.check import CheckBetween
 from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.creation import Iota
@@ -81,7 +88,7 @@ def _in_order(name: str, input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]
 def _row(padding_idx: int, table: Tensor) -> int:
     count = table.shape[0]
     if not -count <= padding_idx < count:
-        raise located(ArgumentError("Padding_idx must be within num_embeddings"))
+        raise located(PreconditionError("Padding_idx must be within num_embeddings"))
     return padding_idx % count
 
 
@@ -190,11 +197,7 @@ def _check_bag(
             ArgumentError("max mode does not support scaling the gradient by the frequency or sparse weights")
         )
     if weights is not None and mode != "sum":
-        raise located(_NotForMode(f"embedding_bag: per_sample_weights is only supported for mode='sum' (got {mode!r})"))
-
-
-class _NotForMode(OperationError, NotImplementedError):
-    """What a mode does not take."""
+        raise located(UnsupportedError(f"embedding_bag: per_sample_weights needs mode='sum' (got {mode!r})"))
 
 
 def _reduced_bags(rows: Any, counted: Any, mode: str) -> Tensor:
