@@ -212,7 +212,8 @@ const app = {
       const nodes = scope.all(), count = this.builder.count(scope), parts = [`${count} node${count === 1 ? "" : "s"}`];
       const steps = new Set(nodes.flatMap((n) => this.stage.stepsOf[n].slice(0, 1)));
       if (steps.size) parts.push(`${steps.size} step${steps.size > 1 ? "s" : ""}`);
-      if (steps.size) parts.push(duration(nodes.reduce((sum, n) => sum + this.coloring.costs.values[n], 0)));
+      const { values, show } = this.coloring.costs;
+      if (steps.size && this.stage.isLast) parts.push(show(nodes.reduce((sum, n) => sum + values[n], 0)));
       this._shares.set(key, parts.join(" · "));
     }
     return this._shares.get(key);

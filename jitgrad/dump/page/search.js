@@ -1,5 +1,7 @@
 // Finding nodes, modules, inputs and steps by any words of theirs.
 
+const MOST_FOUND = 80;
+
 class Search {
   constructor(input, list) {
     Object.assign(this, { input, list, results: [], at: 0 });
@@ -25,7 +27,7 @@ class Search {
     if (stage.entries) return stage.entries;
     const found = [];
     for (const scope of stage.scopes.values()) {
-      if (scope.parent) found.push([`${scope.path} module`, scope.name, scope.parent.path, scope.kind, { kind: "scope", id: scope.id }]);
+      if (scope.parent) found.push([`${scope.path} ${scope.title} module`, scope.title, scope.parent.path, scope.kind, { kind: "scope", id: scope.id }]);
     }
     stage.inputs.forEach(([name], v) => found.push([`${name} %${v} input ${stage.type(v)}`, stage.label(v), stage.type(v), "input", { kind: "value", v }]));
     for (let n = 0; n < stage.size; n++) {
@@ -45,11 +47,13 @@ class Search {
     this.at = 0;
     this.results = [];
     this.more = 0;
-    if (words.length) {
-      for (const entry of this.entries(app.stage)) {
-        if (!words.every((w) => entry[0].includes(w))) continue;
-        if (this.results.length < 80) this.results.push(entry); else this.more++;
-      }
+    if (words.length) { // whole words first
+      const found = this.entries(app.stage).filter((entry) => words.every((w) => entry[0].includes(w)));
+      const whole = found.filter((entry) => { const parts = entry[0].split(/[\s/]+/); return words.every((w) => parts.includes(w)); });
+      const first = new Set(whole);
+      const sorted = [...whole, ...found.filter((entry) => !first.has(entry))];
+      this.results = sorted.slice(0, MOST_FOUND);
+      this.more = sorted.length - this.results.length;
     }
     this.show();
   }
