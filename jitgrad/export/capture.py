@@ -23,6 +23,8 @@ from jitgrad.ir.ops.history import Detach, WithHistory
 from jitgrad.ir.passes.dce import EliminateDeadCode
 from jitgrad.ir.types import TensorType
 
+from ..arrays import on_device
+from ..compiler.placement import MovedSource
 from ..compiler.sources import ArgumentSource, CapturedSource, GradSource, HostSource
 from ..compiler.tracer import Tracer
 from ..errors import located
@@ -193,7 +195,7 @@ def capture(
 
 
 def _stand_in(example: Tensor, type: TensorType) -> Tensor:
-    t = wrap(np.zeros(type.shape, type.dtype.np))
+    t = wrap(on_device(np.zeros(type.shape, type.dtype.np), example.device))
     t._requires_grad = example._requires_grad
     return t
 
@@ -245,6 +247,8 @@ def _random_offsets(tracer: ExportTracer) -> list[tuple[int, Value]]:
 
 def _role(tracer: ExportTracer, slot: int) -> Role:
     source = tracer.sources[slot]
+    if isinstance(source, MovedSource):
+        source = source.of
     if isinstance(source, ArgumentSource):
         return Role("argument", source.index)
     if isinstance(source, CapturedSource):

@@ -42,7 +42,8 @@ def make_program(
         first, constraints = steady.first()
         explorer = Explorer(steady.trace, example.dims, example.fixed)
         explorer.explore(first, constraints)
-        return _Assembly(example, explorer, first.roles, first.updates).program(name or name_of(f), kept)
+        assembly = _Assembly(example, explorer, first.roles, first.updates)
+        return assembly.program(name or name_of(f), kept).to(first.tracer.placement.where)
     finally:
         steady.restore()
 

@@ -15,8 +15,10 @@ from jitgrad.ir import analysis
 from jitgrad.ir.errors import ArgumentError
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.instantiate import instantiate
+from jitgrad.ir.types import Device
 from jitgrad.ir.verify import verify
 
+from ..device import as_device
 from ..dump import write
 from ..dump.notebook import described
 from ..errors import located
@@ -145,8 +147,13 @@ class Program:
 
     def to(self, device: Any) -> Program:
         """Run on this device from now on, with the state moved there; the program itself."""
-        self._state.move(device)
+        self._runner.move(as_device(device))
         return self
+
+    @property
+    def device(self) -> Device:
+        """Where the program runs."""
+        return self._runner.device
 
     def check(self, sizes: Mapping[str, int] | None = None) -> list[str]:
         """What is wrong with the program: an empty list for a sound one.

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from jitgrad.ir.call import Call
 from jitgrad.ir.config import config
+from jitgrad.ir.errors import DeviceError
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.instantiate import instantiate
-from jitgrad.ir.interpreter import evaluate, run
+from jitgrad.ir.interpreter import evaluate
+from jitgrad.ir.types import CPU, Device
 from jitgrad.ir.verify import verify
 
 from ..aliasing import storage_of, write
+from ..arrays import assign, owned
 from ..backend import compile_graph
-from ..dispatch import apply_all, record
+from ..dispatch import apply_all, record, run_data
 from ..dump import observer_for
+from ..errors import located
 from ..memo import Memo
 from ..mode import local
 from ..tensor import Tensor, wrap
@@ -37,6 +39,7 @@ class Runner:
         self.state = state
         self._graphs: Memo[Graph] = Memo(_MAX_KEPT)
         self._executables: Memo[Any] = Memo(_MAX_KEPT)
+        self.device = CPU
         self._updates = [(s, s.output) for s in spec.state if s.output is not None]
         self._results = list(dict.fromkeys(leaf.index for leaf in leaves(spec.result)))
 
@@ -64,7 +67,7 @@ class Runner:
             observer = observer_for(dump, self.spec.name)
             if observer is not None:
                 observer("exported", graph)
-            found = compile_graph(graph, name=self.spec.name, aliases=aliases, observer=observer)
+            found = compile_graph(graph, name=self.spec.name, aliases=aliases, observer=observer, device=self.device)
             self._executables.add(key, found)
         return found
 
@@ -73,16 +76,35 @@ class Runner:
         operands = self._operands(bound)
         if local.mode.tracer is not None:
             return self._traced(operands, bound.sizes)
+        self._check_devices(operands)
         arrays = [t._data for t in operands]
         outs = self._run(arrays, bound.sizes)
         for s, _ in self._updates:
             storage_of(operands[s.input])._version += 1
         updated = {output for _, output in self._updates}
-        results = {i: wrap(np.array(outs[i]) if i in updated else outs[i]) for i in self._results}
+        results = {i: wrap(owned(outs[i]) if i in updated else outs[i]) for i in self._results}
         if local.mode.grad and not updated and any(t._requires_grad for t in operands):
             every = [results[i] if i in results else wrap(x) for i, x in enumerate(outs)]
             record(Call(self.graph(bound.sizes)), operands, arrays, every)
         return build(self.spec.result, results, bound.sizes)
+
+    def move(self, device: Device) -> None:
+        """Run on this device from now on."""
+        if device != self.device:
+            self.state.move(device)
+            self.device = device
+            self._executables = Memo(_MAX_KEPT)
+
+    def _check_devices(self, operands: Sequence[Tensor]) -> None:
+        """Tensors are on the program's device, but for numbers on the CPU."""
+        for t in operands:
+            if t.device != self.device and (t.ndim or t.device != CPU):
+                raise located(
+                    DeviceError(
+                        "Expected all tensors to be on the same device, but found at least two devices, "
+                        f"{self.device} and {t.device}! {self.spec.name} runs on {self.device}; program.to() moves it"
+                    )
+                )
 
     def _traced(self, operands: Sequence[Tensor], sizes: Mapping[str, int]) -> Any:
         """The same inside a compiled function, or one that is being exported: op by op, into its graph."""
@@ -101,7 +123,7 @@ class Runner:
         if config.compile:
             outs: Sequence[Any] = self.compile(sizes)(arrays)
             return outs
-        outs = run(self.graph(sizes), arrays)
+        outs = run_data(self.graph(sizes), arrays)
         for s, output in self._updates:
-            np.copyto(arrays[s.input], outs[output])
+            assign(arrays[s.input], outs[output])
         return outs

@@ -20,6 +20,8 @@ from jitgrad.ir.errors import CompileError
 from jitgrad.ir.graph import Graph, Value
 from jitgrad.ir.interpreter import run
 
+from ..arrays import device_of, filled_beside, on_device, on_host, owned
+from ..dispatch import run_data
 from ..errors import located
 from ..optim.optimizer import Optimizer
 from ..tensor import Tensor, wrap
@@ -66,7 +68,7 @@ class Steady:
         self._fill(start.tracer, kept)
         for t in grads:
             self._grads.append((t, t._grad))
-            t._grad = wrap(np.zeros(t.type_.shape, t.type_.dtype.np))
+            t._grad = wrap(filled_beside(t._data, t.shape, 0))
         later, constraints = self.trace(sizes)
         again = _kept(later)
         self._set_start_values(start, later, kept)
@@ -103,12 +105,12 @@ class Steady:
         wanted = list(dict.fromkeys(k.end for k in kept))
         data = dict(zip(wanted, self._run(tracer, wanted), strict=True))
         for k in kept:
-            k.tensor._data, k.tensor._view, k.tensor._node = np.array(data[k.end]), None, None
+            k.tensor._data, k.tensor._view, k.tensor._node = owned(data[k.end]), None, None
 
     def _run(self, tracer: ExportTracer, outputs: Sequence[Value]) -> Sequence[Any]:
         """Values of a trace in the user's own call."""
         graph = Graph(tracer.builder.inputs, tracer.builder.nodes, outputs)
-        return run(graph, self._inputs(tracer)) if outputs else []
+        return run_data(graph, self._inputs(tracer)) if outputs else []
 
     def _inputs(self, tracer: ExportTracer) -> list[Any]:
         known, leaves = tracer.host_values, self.example.tensors
@@ -129,7 +131,10 @@ class Steady:
                     k.end,
                 )
             doubtful |= number is None
-            k.tensor._data = np.zeros(k.tensor.type_.shape, k.tensor.type_.dtype.np) if number is None else number
+            data = k.tensor._data
+            k.tensor._data = (
+                filled_beside(data, data.shape, 0) if number is None else on_device(number, device_of(data))
+            )
         if doubtful and not self._same_step(start, later, read):
             raise located(
                 CompileError(
@@ -143,12 +148,12 @@ class Steady:
         a, b = self._outcome(start), self._outcome(later)
         ends = self._run(start.tracer, [k.end for k in read])
         a.update({id(k.tensor): x for k, x in zip(read, ends, strict=True)})
-        return a.keys() == b.keys() and all(close(np.asarray(a[k]), np.asarray(b[k])) for k in b)
+        return a.keys() == b.keys() and all(close(on_host(a[k]), on_host(b[k])) for k in b)
 
     def _outcome(self, c: Captured) -> dict[Any, Any]:
         """Results, and tensors that a call updates, by what they are."""
         inputs = self._inputs(c.tracer)
-        outs = run(c.graph, [np.array(inputs[slot]) for slot in c.slots])
+        outs = run_data(c.graph, [owned(inputs[slot]) for slot in c.slots])
         updates = {out: c.roles[i] for i, out in c.updates}
         return {
             updates[i].key if i in updates else ("result", i): x
