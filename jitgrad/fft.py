@@ -317,7 +317,7 @@ def _shifted(input: Tensor, dim: Dim, name: str, inverse: bool) -> Tensor:
     x = check_tensor(input, name)
     axes = tuple(range(x.ndim)) if dim is None else normalize_dims(dim, x.ndim)
     if not axes:
-        return x
+        raise located(OperationError(f"{name}: `shifts` required"))
     shifts = [(x.shape[a] + 1) // 2 if inverse else x.shape[a] // 2 for a in axes]
     return roll(x, shifts, list(axes))
 

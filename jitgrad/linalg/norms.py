@@ -10,7 +10,7 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError, DTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.arithmetic import Abs, Maximum, Mul
 from jitgrad.ir.ops.broadcast import Sum
-from jitgrad.ir.ops.comparison import Eq, Gt, Ne
+from jitgrad.ir.ops.comparison import Eq, Gt, IsNan, Ne
 from jitgrad.ir.ops.complex import Conj, Real
 from jitgrad.ir.ops.math import Pow
 from jitgrad.ir.ops.reduction import Amax, Amin
@@ -279,7 +279,9 @@ def cond(A: Tensor, p: Order = None) -> Tensor:
     singular = expand(column(column(singular)), tuple(x.shape))
     inverse = apply(Where(), singular, filled(tuple(x.shape), x.dtype, math.inf), inverse)
     sizes = [matrix_norm_of("linalg.cond", t, p, (x.ndim - 2, x.ndim - 1), False) for t in (x, inverse)]
-    return sizes[0] * sizes[1]  # type: ignore[operator, no-any-return]
+    product = sizes[0] * sizes[1]  # type: ignore[operator]
+    shape = tuple(product.shape)
+    return apply(Where(), apply(IsNan(), product), filled(shape, product.dtype, math.inf), product)
 
 
 def limits(name: str, x: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Tensor]:
