@@ -1,4 +1,4 @@
-"""Means, variances, norms and log-sum-exp."""
+"""Means, variances and log-sum-exp."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError, DTypeError
-from jitgrad.ir.ops.arithmetic import Abs, Add, Div, Mul, Sub
+from jitgrad.ir.errors import DTypeError
+from jitgrad.ir.ops.arithmetic import Add, Div, Mul, Sub
 from jitgrad.ir.ops.broadcast import Sum
-from jitgrad.ir.ops.comparison import Eq, IsInf, IsNan, Ne
+from jitgrad.ir.ops.comparison import Eq, IsInf, IsNan
 from jitgrad.ir.ops.complex import Conj, Real
-from jitgrad.ir.ops.math import Exp, Log, Pow, Sqrt
-from jitgrad.ir.ops.reduction import Amax, Amin
+from jitgrad.ir.ops.math import Exp, Log, Sqrt
+from jitgrad.ir.ops.reduction import Amax
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.statistics import Mean, Var
@@ -144,64 +144,6 @@ def std_mean(
     """The standard deviation and the mean."""
     variance, average = _moments("std_mean", input, dim, unbiased, correction, keepdim)
     return root(variance), average
-
-
-@public()
-@numpy_names
-def norm(
-    input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, *,
-    dtype: DType | None = None,
-) -> Tensor:  # fmt: skip
-    """The `p`-norm of the elements over `dim`, or of all: the root of the sum of powers of absolute values.
-
-    `p` may be infinite, negative or 0 (which counts elements that are not zero). The gradient is 0 at 0.
-
-    >>> import jitgrad as jg
-    >>> jg.norm(jg.tensor([3.0, 4.0]))
-    tensor(5.)
-    """
-    x = check_tensor(input, "norm")
-    if p == "fro" or p is None:
-        p = 2.0
-    if not isinstance(p, (int, float)):
-        raise located(ArgumentError(f"norm: p must be a number or 'fro', not {p!r}"))
-    x = convert(x, dtype or x.dtype)
-    if not x.dtype.is_differentiable:
-        raise located(DTypeError(f"norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}"))
-    return _norm(x, float(p), reduced_axes(dim, x.ndim), keepdim)
-
-
-def _norm(x: Tensor, p: float, axes: tuple[int, ...], keepdim: bool) -> Tensor:
-    narrow = dtypes.to_real(x.dtype)
-    if x.dtype.itemsize == 2:
-        x = convert(x, dtypes.float32)
-    if p == 2.0 and not x.dtype.is_complex:
-        return convert(root(reduction(Sum, axes, keepdim)(apply(Mul(), x, x))), narrow)
-    size = apply(Abs(), x)
-    shape = size._data.shape
-    if p == math.inf:
-        out = reduction(Amax, axes, keepdim)(size)
-    elif p == -math.inf:
-        out = reduction(Amin, axes, keepdim)(size)
-    elif p == 1.0:
-        out = reduction(Sum, axes, keepdim)(size)
-    elif p == 2.0:
-        out = root(reduction(Sum, axes, keepdim)(apply(Mul(), size, size)))
-    elif p == 0.0:
-        counted = convert(apply(Ne(), size, filled(shape, size.dtype, 0)), size.dtype)
-        out = reduction(Sum, axes, keepdim)(counted)
-    else:
-        out = _power_root(reduction(Sum, axes, keepdim)(apply(Pow(), size, filled(shape, size.dtype, p))), p)
-    return convert(out, narrow)
-
-
-def _power_root(total: Tensor, p: float) -> Tensor:
-    """`total ** (1 / p)`, with gradient 0 at 0."""
-    shape = total._data.shape
-    at_zero = apply(Eq(), total, filled(shape, total.dtype, 0))
-    safe = apply(Where(), at_zero, filled(shape, total.dtype, 1), total)
-    powered = apply(Pow(), safe, filled(shape, total.dtype, 1.0 / p))
-    return apply(Where(), at_zero, filled(shape, total.dtype, 0.0 if p > 0 else math.inf), powered)
 
 
 @public(out=True)

@@ -20,10 +20,9 @@ from jitgrad.ir.ops.spectral import EighVals, SvdVals
 
 from ..dispatch import apply
 from ..errors import located
-from ..functions.dims import Dims, normalize_dim, normalize_dims, reduced_axes
+from ..functions.dims import Dims, normalize_dim, reduced_axes
 from ..functions.pointwise import broadcast, check_tensor, convert, expand, filled, pointwise
 from ..functions.reductions import reduction
-from ..functions.registry import numpy_names, public
 from ..functions.statistics import root
 from ..tensor import Tensor
 from .arguments import column, epsilon, floating, function, matrices, square
@@ -223,31 +222,6 @@ def norm(
     if ord is not None and ((dims is not None and len(dims) == 2) or (dims is None and x.ndim == 2)):
         return matrix_norm(x, ord, (0, 1) if dims is None else dims, keepdim, dtype=dtype)
     return vector_norm(x, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
-
-
-@public("norm", out=True)
-@numpy_names
-def older_norm(
-    input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False,
-    *, dtype: DType | None = None,
-) -> Tensor:  # fmt: skip
-    """The `p`-norm of the elements over `dim`, or of all; "fro" is 2, and "nuc" the nuclear norm of matrices.
-
-    `p` may be infinite, negative or 0 (which counts elements that are not zero). The gradient is 0 at 0.
-
-    >>> import jitgrad as jg
-    >>> jg.norm(jg.tensor([3.0, 4.0]))
-    tensor(5.)
-    """
-    x = check_tensor(input, "norm")
-    if isinstance(p, str) and p not in ("fro", "nuc"):
-        raise located(OperationError(f"only valid string values are 'fro' and 'nuc', found {p}"))
-    if p == "nuc":
-        dims = tuple(range(x.ndim)) if dim is None else normalize_dims(dim, x.ndim)
-        if len(dims) != 2:
-            raise located(OperationError(f"linalg.matrix_norm: The dim argument must be a 2-tuple. Got {dims}"))
-        return matrix_norm(x, "nuc", dims, keepdim, dtype=dtype)
-    return vector_norm(x, 2.0 if p is None or p == "fro" else p, dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
 
 
 @function

@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from jitgrad.ir import dtypes
+from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError
 from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.factorization import Geqrf, LuFactor
@@ -16,9 +17,10 @@ from jitgrad.ir.ops.solve import CholeskySolve
 
 from ..dispatch import apply, apply_all
 from ..errors import located
+from ..functions.dims import Dims, normalize_dims
 from ..functions.linalg import matmul
 from ..functions.pointwise import check_tensor, convert, filled
-from ..functions.registry import public
+from ..functions.registry import numpy_names, public
 from ..random import randn
 from ..tensor import Tensor
 from . import factorizations, norms, products, solving, spectra
@@ -362,6 +364,31 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
         if check_tensor(t, "chain_matmul").ndim != 2:
             raise located(ShapeError(f"chain_matmul: Tensor dimension is {t.ndim}, expected 2 instead"))
     return matrices[0] if len(matrices) == 1 else products.chain_product("multi_dot", matrices)
+
+
+@public(out=True)
+@numpy_names
+def norm(
+    input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False,
+    *, dtype: DType | None = None,
+) -> Tensor:  # fmt: skip
+    """The `p`-norm of the elements over `dim`, or of all; "fro" is 2, and "nuc" the nuclear norm of matrices.
+
+    `p` may be infinite, negative or 0 (which counts elements that are not zero). The gradient is 0 at 0.
+
+    >>> import jitgrad as jg
+    >>> jg.norm(jg.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    x = check_tensor(input, "norm")
+    if isinstance(p, str) and p not in ("fro", "nuc"):
+        raise located(OperationError(f"only valid string values are 'fro' and 'nuc', found {p}"))
+    if p == "nuc":
+        dims = tuple(range(x.ndim)) if dim is None else normalize_dims(dim, x.ndim)
+        if len(dims) != 2:
+            raise located(OperationError(f"linalg.matrix_norm: The dim argument must be a 2-tuple. Got {dims}"))
+        return norms.matrix_norm(x, "nuc", dims, keepdim, dtype=dtype)
+    return norms.vector_norm(x, 2.0 if p is None or p == "fro" else p, dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
 
 
 @public(method=False)

@@ -17,7 +17,7 @@ from ...functions.pointwise import broadcast, check_tensor, pointwise
 from ...functions.reductions import sum
 from ...functions.registry import public, write_out
 from ...functions.shape import reshape
-from ...functions.statistics import norm
+from ...linalg.older import norm
 from ...promotion import result_dtype
 from ...tensor import Tensor
 

@@ -32,7 +32,7 @@ from ...functions.gathering import index_add
 from ...functions.pointwise import check_tensor, convert, expand, filled
 from ...functions.registry import public
 from ...functions.searching import searchsorted
-from ...functions.statistics import norm
+from ...linalg.older import norm
 from ...tensor import Tensor, to_array
 from .arguments import checked, reshaped
 
