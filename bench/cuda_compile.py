@@ -92,12 +92,8 @@ def rows(everything: bool, targets: list[Target]) -> list[dict]:
                 "cubin_bytes": sum(len(k.cubin) for k in made),
             }  # fmt: skip
             table.append(row)
-            print(
-                f"{family:20} {target.architecture}  {len(graphs):4} graphs  {len(kernels):5} kernels  {len(made):5} compiled"
-                f"  {seconds:7.1f} s",
-                *failed[:3],
-                flush=True,
-            )
+            counts = f"{len(graphs):4} graphs  {len(kernels):5} kernels  {len(made):5} compiled  {seconds:7.1f} s"
+            print(f"{family:20} {target.architecture}  {counts}", *failed[:3], flush=True)
     return table
 
 
