@@ -84,7 +84,8 @@ def view_as_real(input: Tensor) -> Tensor:
     >>> jg.view_as_real(jg.tensor([1 + 2j]))
     tensor([[1., 2.]])
     """
-    return view(ViewAsReal(), check_tensor(input, "view_as_real"))
+    infer(ViewAsReal(), (check_tensor(input, "view_as_real").type_,))
+    return view(ViewAsReal(), input)
 
 
 @public(method=False)
