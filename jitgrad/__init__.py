@@ -171,10 +171,12 @@ e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 
 globals().update(FUNCTIONS)
 
+from . import array_api  # after the functions that it takes over
+
 __version__ = "0.1.0"
 # Not among them: bool, float and int, which would hide the built-in names.
 __all__ = [
-    "Generator", "JitgradError", "Size", "Tensor", "assert_no_compile", "autograd", "bfloat", "bfloat16",
+    "Generator", "JitgradError", "Size", "Tensor", "array_api", "assert_no_compile", "autograd", "bfloat", "bfloat16",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64", "config",
     "contiguous_format", "cuda", "default_generator", "device", "get_default_device", "set_default_device", "double", "dtype", "dump", "enable_grad", "export",
     "fft", "float16",
