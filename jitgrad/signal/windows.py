@@ -15,7 +15,7 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 
-from ..device import as_device
+from ..device import as_device, places
 from ..dispatch import constant
 from ..errors import located
 from ..layouts import strided
@@ -74,6 +74,7 @@ def cosines(M: int, coefficients: Iterable[float], sym: bool) -> Array:
     return sum((-1) ** i * a * np.cos(i * phase) for i, a in enumerate(coefficients)) + np.zeros(M)
 
 
+@places
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: DType | None = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -93,6 +94,7 @@ def exponential(
     return made(np.exp(-np.abs(np.arange(M) - middle) / tau), want, requires_grad)
 
 
+@places
 def cosine(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -108,6 +110,7 @@ def cosine(
     return made(np.sin(math.pi * (np.arange(M) + 0.5) / count), want, requires_grad)
 
 
+@places
 def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -125,6 +128,7 @@ def gaussian(
     return made(np.exp(-((place / std) ** 2) / 2), want, requires_grad)
 
 
+@places
 def kaiser(
     M: int, *, beta: float = 12.0, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -141,6 +145,7 @@ def kaiser(
     return made(bessel_window(M, beta, sym), want, requires_grad)
 
 
+@places
 def bartlett(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -154,6 +159,7 @@ def bartlett(
     return made(triangle(M, sym), _checked("bartlett", M, dtype, layout, device), requires_grad)
 
 
+@places
 def general_cosine(
     M: int, *, a: Iterable[float], sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -173,6 +179,7 @@ def general_cosine(
     return made(cosines(M, coefficients, sym), want, requires_grad)
 
 
+@places
 def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: DType | None = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False,
@@ -187,6 +194,7 @@ def general_hamming(
     return made(cosines(M, (alpha, 1.0 - alpha), sym), want, requires_grad)
 
 
+@places
 def hamming(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -200,6 +208,7 @@ def hamming(
     return made(cosines(M, (0.54, 0.46), sym), _checked("hamming", M, dtype, layout, device), requires_grad)
 
 
+@places
 def hann(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -213,6 +222,7 @@ def hann(
     return made(cosines(M, (0.5, 0.5), sym), _checked("hann", M, dtype, layout, device), requires_grad)
 
 
+@places
 def blackman(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -226,6 +236,7 @@ def blackman(
     return made(cosines(M, (0.42, 0.5, 0.08), sym), _checked("blackman", M, dtype, layout, device), requires_grad)
 
 
+@places
 def nuttall(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,

@@ -11,7 +11,7 @@ from jitgrad.ir.errors import ArgumentError, DTypeError, OperationError, ShapeEr
 from jitgrad.ir.ops.ctc import CtcLoss
 from jitgrad.ir.ops.history import WithHistory
 
-from ...dispatch import apply, constant
+from ...dispatch import apply, beside, constant
 from ...errors import located
 from ...functions.comparison import choose
 from ...functions.pointwise import check_tensor, convert
@@ -97,11 +97,12 @@ def _padded(targets: Any, counts: Tensor, n: int) -> Tensor:
 
 def _loss(logp: Tensor, labels: Tensor, times: Any, counts: Tensor, blank: int) -> Any:
     """The losses, with the gradient that has been through `log_softmax`."""
+    labels, times, counts = (beside(x, logp) for x in (labels, times, counts))
     loss: Any = apply(CtcLoss(blank), logp, labels, times, counts)
     if not logp.requires_grad:
         return loss
     # Minus the posterior is the loss's own gradient; the classes' probabilities are added, where times count.
-    steps = reshaped(constant(np.arange(logp.shape[0])), (logp.shape[0], 1, 1))
+    steps = reshaped(constant(np.arange(logp.shape[0]), logp), (logp.shape[0], 1, 1))
     counted = (steps < reshaped(times, (1, times.shape[0], 1))) & (loss != float("inf")).reshape(1, -1, 1)
     mass = choose("ctc_loss", counted, logp.exp(), 0).sum((0, 2))  # type: ignore[attr-defined]
     return apply(WithHistory(), loss.detach(), loss + mass)
