@@ -104,7 +104,8 @@ def _exp_of_difference(b: Builder, x: Value, y: Value) -> Value:
 def _log_add(x: Array, y: Array) -> Array:
     """log(exp(x) + exp(y)) of complex numbers, without overflow."""
     larger = x.real >= y.real
-    high, low = np.where(larger, x, y), np.where(larger, y, x)
+    high: Array = np.where(larger, x, y)
+    low: Array = np.where(larger, y, x)
     empty = np.isneginf(high.real)
     return np.where(empty, high, high + np.log1p(np.exp(low - np.where(empty, 0, high))))
 

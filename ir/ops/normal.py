@@ -87,8 +87,8 @@ class LogNdtr(SpecialFunction):
     """The logarithm of the normal distribution function, elementwise, without underflow.
 
     >>> import jitgrad as jg
-    >>> jg.special.log_ndtr(jg.tensor([0.0, -40.0]))
-    tensor([  -0.6931, -804.6084])
+    >>> jg.special.log_ndtr(jg.tensor([0.0, -4.0]))
+    tensor([ -0.6931, -10.3601])
     """
 
     name = "log_ndtr"

@@ -88,7 +88,7 @@ class IsIn(_OnTheHost):
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.isin`."""
-        return np.isin(*map(_comparable, operands), invert=self.invert)
+        return np.isin(_comparable(operands[0]), _comparable(operands[1]), invert=self.invert)
 
 
 @op
@@ -237,8 +237,8 @@ class BinCounts(_OnTheHost):
             place = np.where(column == e[-1], n - 1, place)
             inside &= (place >= 0) & (place < n) & (column <= e[-1])
             cell = cell * n + np.clip(place, 0, max(n - 1, 0))
-        counts = np.bincount(cell[inside], None if weights is None else weights[inside], math.prod(shape))
-        counts = counts.astype(np.float64).reshape(shape)
+        found: Array = np.bincount(cell[inside], None if weights is None else weights[inside], math.prod(shape))
+        counts = found.astype(np.float64).reshape(shape)
         if self.density:
             with np.errstate(all="ignore"):
                 counts = counts / counts.sum()
