@@ -298,8 +298,8 @@ class MaxPoolIndices(_MaxPool):
         places = np.unravel_index(found, self.kernel)
         rank = len(lengths)
         total = np.zeros(found.shape, np.int64)
-        for axis, (start, place, d) in enumerate(zip(self.starts(lengths), places, self.dilations, strict=True)):
-            total = total * lengths[axis] + start.reshape(-1, *(1,) * (rank - 1 - axis)) + place * d
+        for axis, (start, inside, d) in enumerate(zip(self.starts(lengths), places, self.dilations, strict=True)):
+            total = total * lengths[axis] + start.reshape(-1, *(1,) * (rank - 1 - axis)) + inside * d
         return total
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
