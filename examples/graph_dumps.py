@@ -1,37 +1,60 @@
-"""Look at what compiling a function makes of it: the graph as captured, fused groups, kernels, LLVM, assembly.
+"""Look at what compiling a function makes of it: a page, and the same as text and numbers.
 
 python examples/graph_dumps.py [folder]
 
-Without a folder the dumps go to `dumps/`. `JITGRAD_DUMP=folder` does the same for all that a program compiles.
+Without a folder the dumps go to `dumps/`. Open the `index.html` that is named at the end: it has the graph at every
+stage, the fused kernels with their loops, LLVM, assembly and times, and the memory they use. `JITGRAD_DUMP=folder`
+does the same (but for the times) for all that a program compiles.
 """
 
 import sys
-from pathlib import Path
 
 import jitgrad as jg
-from jitgrad.ir.picture import draw
 
 
-def layer(x: jg.Tensor, weight: jg.Tensor, bias: jg.Tensor) -> jg.Tensor:
+class Layer(jg.nn.Module):
     """A linear layer with GELU, its rows normalised."""
-    y = jg.nn.functional.gelu(x @ weight + bias)
-    return jg.nn.functional.layer_norm(y, (y.shape[-1],))
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.linear = jg.nn.Linear(inputs, outputs)
+        self.norm = jg.nn.LayerNorm(outputs)
+
+    def forward(self, x: jg.Tensor) -> jg.Tensor:
+        """Rows in, rows out."""
+        return self.norm(jg.nn.functional.gelu(self.linear(x)))
 
 
 def main(folder: str = "dumps") -> None:
-    """Compile `layer` with dumps, then show some of them."""
+    """Compile a training step of two layers, then show what became of it."""
     jg.manual_seed(0)
-    compiled = jg.compile(layer, dump=folder)
-    compiled(jg.randn(64, 32), jg.randn(32, 16), jg.zeros(16))
+    model = jg.nn.Sequential(Layer(32, 64), Layer(64, 16))
+    optimizer = jg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
-    newest = max(Path(folder).iterdir())
-    print(f"{newest}:", *sorted(path.name for path in newest.iterdir()), sep="\n    ")
-    for stage in ("traced", "groups", "kernels"):
-        (path,) = newest.glob(f"*-{stage}.txt")
-        print(f"\n--- {path.name}\n{path.read_text()}")
+    @jg.compile
+    def step(x: jg.Tensor, y: jg.Tensor) -> jg.Tensor:
+        optimizer.zero_grad()
+        loss = jg.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
 
-    graph = compiled.explain().specialisations[0].graph
-    print(f"--- the graph, drawn\n{draw(graph)}")
+    x, y = jg.randn(64, 32), jg.randn(64, 16)
+    for _ in range(3):  # the first makes the optimizer's state, the second is captured
+        step(x, y)
+
+    forward = jg.compile(model[0])
+    forward(x)
+    print(f"--- a layer, drawn\n{jg.dump.draw(forward)}\n")
+
+    (timing,) = jg.dump.measure(step)
+    print(f"--- a step takes {timing.call:.0f} us, its slowest part {max(timing.steps):.0f} us\n")
+
+    (written,) = step.dump(folder, measure=True)
+    (kernels,) = written.glob("*-kernels.txt")
+    print(f"--- the first kernel, from {kernels.name}\n{kernels.read_text().split('# step')[1]}")
+    print(f"--- {written}:", *sorted(path.name for path in written.iterdir()), sep="\n    ")
+    print(f"\nopen {written / 'index.html'}")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,18 @@ from .tracer import Tracer
 
 def name_inputs(tracer: Tracer, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Name the inputs of the captured graph, as far as their names are known."""
-    arguments = argument_names(f, args, kwargs)
+    arguments = argument_names(_named_alike(tracer, f), args, kwargs)
     tensors = tensor_names(tracer)
     for source, value in zip(tracer.sources, tracer.builder.inputs, strict=True):
         value.name = _name(source, arguments, tensors)
+
+
+def _named_alike(tracer: Tracer, f: Callable[..., Any]) -> Callable[..., Any]:
+    """What has names for the arguments of `f`: for the call of a compiled module, its `forward`."""
+    for thing, _ in tracer.touched.values():
+        if getattr(getattr(thing, "_compiled_call", None), "_f", None) is f:
+            return thing.forward  # type: ignore[no-any-return]
+    return f
 
 
 def _name(source: Source, arguments: list[str], tensors: dict[int, str]) -> str:

@@ -16,6 +16,13 @@ def test_arguments_and_captured_tensors():
     assert sorted(input_names(f)) == ["", "Linear.bias", "Linear.weight", "more.shift", "x"]
 
 
+def test_compiled_modules():
+    net = jg.compile(nn.Linear(3, 2))
+    net(jg.ones(4, 3))
+    graph = jg.dump.graph_of(net)
+    assert [v.name for v in graph.inputs] == ["input", "Linear.weight", "Linear.bias"]
+
+
 def test_a_training_step():
     net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     optimizer = jg.optim.Adam(net.parameters())

@@ -25,8 +25,8 @@ def test_compile_function(capsys):
 def test_graph_dumps(capsys, tmp_path):
     out = run("graph_dumps", capsys, str(tmp_path))
     (folder,) = tmp_path.iterdir()
-    assert {p.name for p in folder.iterdir()} >= {"00-traced.txt", "graph.dot", "graph.svg"}
-    assert "layer_norm[rank=1]" in out and "kernel(" in out
+    assert {p.name for p in folder.iterdir()} >= {"00-traced.txt", "graph.dot", "graph.svg", "index.html"}
+    assert "layer_norm[rank=1]" in out and "kernel(" in out and "a step takes" in out
 
 
 def test_custom_op(capsys):
