@@ -14,6 +14,7 @@ from jitgrad.ir.types import TensorType
 
 _MOST_BYTES: Final = 1 << 28
 _TOLERANCE: Final = 1e-4  # of sums in another order, in float32
+_TOLERANCE_OF_HALVES: Final = 3e-2  # four units in the last place of bfloat16
 
 
 def agree_on_numbers(a: Graph, b: Graph) -> bool:
@@ -49,4 +50,5 @@ def close(x: Any, y: Any) -> bool:
     if x.dtype.kind in "biu":
         return bool(np.array_equal(x, y))
     kind = np.complex128 if x.dtype.kind == "c" else np.float64
-    return bool(np.allclose(x.astype(kind), y.astype(kind), _TOLERANCE, _TOLERANCE, equal_nan=True))
+    tolerance = _TOLERANCE_OF_HALVES if x.dtype.itemsize == 2 else _TOLERANCE
+    return bool(np.allclose(x.astype(kind), y.astype(kind), tolerance, tolerance, equal_nan=True))

@@ -74,6 +74,15 @@ class Program:
     @staticmethod
     def _fields(text, sizes):
         """Fields are numbers, words, tuples and, in braces, expressions of the dimensions."""
-        names = {**sizes, "true": True, "false": False, "none": None, "min": min, "max": max, **{k: k for k in DTYPES}}
+        names = {
+            "dict": dict,
+            **sizes,
+            "true": True,
+            "false": False,
+            "none": None,
+            "min": min,
+            "max": max,
+            **{k: k for k in DTYPES},
+        }
         text = text.replace("{", "(").replace("}", ")")
         return eval(f"dict({text})", {"__builtins__": {}}, names) if text else {}
