@@ -15,6 +15,7 @@ from .errors import LinAlgError
 
 Array = Any
 
+_MANY = 4  # times as many matrices as rows: then all of them go through the steps of one routine together
 _PREFIX = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
@@ -89,10 +90,34 @@ def lu_factor(x: Array) -> tuple[Array, Array, Array]:
     if not out.size:
         pivots[...] = np.arange(1, rank + 1)
         return out, pivots, info
+    if info.size > _MANY * rank:
+        return _eliminate(x, rank)
     getrf = _lapack("getrf", x)
     for i in np.ndindex(info.shape):
         out[i], pivots[i], info[i] = getrf(x[i])
     return out, pivots + 1, info
+
+
+def _eliminate(x: Array, rank: int) -> tuple[Array, Array, Array]:
+    """Gaussian elimination of all matrices at once, column after column, with LAPACK's choice of pivots."""
+    out, info = np.array(x, order="C"), _no_info(x)
+    pivots = np.empty((*x.shape[:-2], rank), np.int32)
+    with np.errstate(all="ignore"):
+        for k in range(rank):
+            below = out[..., k:, k]
+            size = np.abs(below.real) + np.abs(below.imag) if x.dtype.kind == "c" else np.abs(below)
+            place = k + size.argmax(-1)
+            pivots[..., k] = place + 1
+            at = place[..., None, None]
+            moved = np.take_along_axis(out, at, -2)
+            np.put_along_axis(out, at, out[..., k : k + 1, :].copy(), -2)
+            out[..., k : k + 1, :] = moved
+            pivot = out[..., k : k + 1, k]
+            is_zero = pivot == 0
+            info[(info == 0) & is_zero[..., 0]] = k + 1
+            out[..., k + 1 :, k] /= np.where(is_zero, 1, pivot)
+            out[..., k + 1 :, k + 1 :] -= out[..., k + 1 :, k : k + 1] * out[..., k : k + 1, k + 1 :]
+    return out, pivots, info
 
 
 def ldl_factor(x: Array, hermitian: bool) -> tuple[Array, Array, Array]:
@@ -213,9 +238,6 @@ def inverse(x: Array) -> tuple[Array, Array]:
             return np.linalg.inv(x), _no_info(x)
     except np.linalg.LinAlgError:
         return solve(x, np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape))
-
-
-_MANY = 4  # times as many matrices as rows: then all of them go one row after another
 
 
 def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:

@@ -39,6 +39,8 @@ ADAPTED = {
     "polygamma": lambda x, n, **k: jg.polygamma(n, x, **k),
     "special.polygamma": lambda x, n, **k: jg.special.polygamma(n, x, **k),
     "linalg.lstsq.grad_oriented": lambda a, b, driver: jg.linalg.lstsq(a, b, driver=driver)[:2],
+    "pca_lowrank": lambda a, b, **k: jg.pca_lowrank(a @ b.mT, **k),
+    "svd_lowrank": lambda a, b, **k: jg.svd_lowrank(a @ b.mT, **k),
     "linalg.pinv.singular": lambda a, b: jg.linalg.pinv(a @ b.mT),
     "max_pool2d_with_indices_backward": _max_pool2d_backward,
     "resize_": lambda x, shape: x.clone().resize_(shape),

@@ -102,10 +102,12 @@ def _qr():
 
 
 def _lu_factor():
-    for shape in SHAPES:
+    for shape in (*SHAPES, (20, 3, 3), (20, 4, 2), (20, 2, 4)):
         for dtype in SINGLE:
             array = uniform(shape, dtype, seed=3)
-            yield Sample(LuFactor(), (array,), _torch("linalg.lu_factor_ex"), smooth=0 not in shape, ulps=ULPS)
+            smooth = 0 not in shape and 20 not in shape
+            yield Sample(LuFactor(), (array,), _torch("linalg.lu_factor_ex"), smooth=smooth, ulps=ULPS)
+    yield Sample(LuFactor(), (np.zeros((20, 2, 2)),), _torch("linalg.lu_factor_ex"), label=" singular")
 
 
 def _permutation():
