@@ -1,6 +1,7 @@
-"""Special functions that NumPy lacks, for references: the C library's, element by element.
+"""Special functions that NumPy lacks, for references: SciPy's, loaded when first needed.
 
-They are the oracle and serve small arrays; large ones run on generated kernels.
+They are the oracle and serve small arrays; large ones run on generated kernels. On a few elements erf, erfc and
+lgamma, which networks use, are Python's, so that small scripts need not load SciPy.
 """
 
 from __future__ import annotations
@@ -26,22 +27,29 @@ def _lgamma_of(x: float) -> float:
 _lgamma = np.frompyfunc(_lgamma_of, 1, 1)
 
 
+def _is_large(x: Any) -> bool:
+    """Whether there are enough elements for SciPy's loading to pay."""
+    return isinstance(x, np.ndarray) and x.size >= 2048
+
+
 def erf(x: Any) -> Any:
     """The error function, in the dtype of `x`.
 
     >>> erf(np.array([0.0, 1.0])).round(4)
     array([0.    , 0.8427])
     """
-    return np.asarray(_erf(x), dtype=x.dtype)
+    return _by_scipy("erf", x) if _is_large(x) else np.asarray(_erf(x), dtype=x.dtype)
 
 
 def erfc(x: Any) -> Any:
     """1 - erf(x), without cancellation, in the dtype of `x`."""
-    return np.asarray(_erfc(x), dtype=x.dtype)
+    return _by_scipy("erfc", x) if _is_large(x) else np.asarray(_erfc(x), dtype=x.dtype)
 
 
 def lgamma(x: Any) -> Any:
     """The logarithm of |gamma(x)|, infinite at the poles, in the dtype of `x`."""
+    if _is_large(x):
+        return np.where(np.isneginf(x), np.inf, _by_scipy("gammaln", x)).astype(x.dtype, copy=False)
     return np.asarray(_lgamma(x), dtype=x.dtype)
 
 
