@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 
 from jitgrad.ir.config import config
@@ -35,7 +36,6 @@ from . import (
     formatting,
     indexing,
     linalg,
-    masked,
     nn,
     optim,
     random,
@@ -171,7 +171,15 @@ e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 
 globals().update(FUNCTIONS)
 
-from . import array_api  # after the functions that it takes over
+_LAZY = ("array_api", "masked")  # modules that few scripts need
+
+
+def __getattr__(name: str) -> object:
+    """Modules that are loaded when first asked for."""
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __version__ = "0.1.0"
 # Not among them: bool, float and int, which would hide the built-in names.
@@ -181,7 +189,8 @@ __all__ = [
     "contiguous_format", "cuda", "default_generator", "device", "get_default_device", "set_default_device", "double", "dtype", "dump", "enable_grad", "export",
     "fft", "float16",
     "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
-    "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked", "memory_format", "nn", "no_grad", "optim",
+    "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked", "memory_format",
+    "nn", "no_grad", "optim",
     "preserve_format",
     "random", "set_grad_enabled", "short", "signal", "special", "strided", "uint8", "utils",
     *sorted(FUNCTIONS),

@@ -195,8 +195,15 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     array = numpy(self)
     if dtype is not None and array.dtype != np.dtype(dtype):
+        if copy is False:
+            raise located(ArgumentError(f"__array__: copy=False, but {array.dtype} as {np.dtype(dtype)} is a copy"))
         return array.astype(dtype)
     return array.copy() if copy else array
+
+
+def _buffer(self: Tensor, flags: int = 0) -> memoryview:
+    """The memory, for Python's buffer protocol (from Python 3.12 on)."""
+    return memoryview(numpy(self))
 
 
 def _array_wrap(self: Tensor, array: np.ndarray[Any, Any], context: Any = None, return_scalar: bool = False) -> Tensor:
@@ -341,8 +348,23 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     return wrap(array)
 
 
+@public(function=False)
+def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """The namespace of the Python array API standard that tensors belong to: `jitgrad.array_api`."""
+    from . import array_api
+
+    return array_api.namespace_of_version(api_version)
+
+
+@public(function=False)
+def to_device(self: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
+    """This tensor on the device `where`; the array API standard's name for `to`."""
+    return to(self, device=where)
+
+
 _METHODS = {
-    "__array__": _array, "__array_wrap__": _array_wrap, "__bool__": _to_bool, "__float__": _to_float,
+    "__array__": _array, "__array_wrap__": _array_wrap, "__buffer__": _buffer, "__bool__": _to_bool,
+    "__float__": _to_float,
     "__int__": _to_int, "__complex__": _to_complex, "__index__": _to_index, "__len__": _len, "__iter__": _iter,
     "__reversed__": _reversed, "__contains__": _contains, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce,
     "detach_": _detach_, "data": property(_get_data, _set_data), "__array_priority__": 1000,

@@ -24,10 +24,8 @@ from jitgrad.ir.dtypes import bool_ as bool
 from jitgrad.ir.dtypes import complex64, complex128, float32, float64, int8, int16, int32, int64, uint8
 from jitgrad.ir.errors import ArgumentError
 
-from ..device import as_device
 from ..errors import located
 from ..functions.registry import FUNCTIONS
-from ..tensor import Tensor
 from . import fft, linalg
 from .creation import *  # noqa: F403
 from .creation import __all__ as _creation
@@ -66,18 +64,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
-    """The namespace of the Python array API standard: `jitgrad.array_api`."""
-    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
-        raise located(ArgumentError(f"__array_namespace__: unknown version {api_version!r} of the array API standard"))
-    return _module
-
-
-def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """This tensor on another device."""
-    return self.to(device=as_device(device))  # type: ignore[attr-defined, no-any-return]
-
-
-_module = sys.modules[__name__]
-Tensor.__array_namespace__ = _namespace  # type: ignore[attr-defined]
-Tensor.to_device = _to_device  # type: ignore[attr-defined]
+def namespace_of_version(version: str | None) -> Any:
+    """This module, if it has that version of the standard (any, for None)."""
+    if version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise located(ArgumentError(f"__array_namespace__: unknown version {version!r} of the array API standard"))
+    return sys.modules[__name__]

@@ -17,6 +17,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.export", "jitgrad.export.exporting"): "only exporting needs the printer, the parser and the rest",
     ("jitgrad.export", "jitgrad.export.program"): "only reading a program needs the parser and the rest",
     ("jitgrad.utils.data.loader", "jitgrad.utils.data.worker_pool"): "multiprocessing, for loaders with workers alone",
+    ("jitgrad.conversions", "jitgrad.array_api"): "few scripts use the standard's names",
     ("jitgrad.dump", "jitgrad.dump.afterwards"): "only dumps need it, and code generation with it",
     ("jitgrad.codegen.cuda.toolchain", "numba"): "numba-cuda is an extra, and needed where kernels are compiled alone",
     ("jitgrad.dump", "jitgrad.dump.writer"): "only dumps need the printer and the pictures",
