@@ -36,7 +36,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,7 +120,8 @@ def simulate(kernel: CudaKernel, arrays: Sequence[Array], slots: Sequence[int], 
 def kernel_key(kernel: Kernel, numerics: str, target: Target) -> str:
     """The content hash under which a kernel is known."""
     versions = "simulator" if target.simulated else toolchain.versions()
-    return _digest(printer.canonical_text(kernel), numerics, repr(target), versions, _emitter_digest())
+    built_for = f"{target.architecture} {target.threads}"  # the grid is no part of the code
+    return _digest(printer.canonical_text(kernel), numerics, built_for, versions, _emitter_digest())
 
 
 @functools.cache
@@ -161,6 +162,7 @@ class KernelTable:
             key = found.key
         if found is not None:
             COUNTERS.memory_hits += 1
+            found = found if found.target == target else replace(found, target=target)
         else:
             found = self._kernels[key] = self._make(key, kernel, numerics, target)
         self._by_identity[identity] = found
