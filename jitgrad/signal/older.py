@@ -95,7 +95,7 @@ def kaiser_window(
 
     >>> import jitgrad as jg
     >>> jg.kaiser_window(4, beta=2.0)
-    tensor([0.4387, 0.8526, 1.0000, 0.8526])
+    tensor([0.4387, 0.8348, 1.0000, 0.8348])
     """
     options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
     return _made("kaiser_window", window_length, lambda n: bessel_window(n, beta, not periodic), options)
