@@ -80,7 +80,7 @@ def _compile(
 ) -> Any:
     stats = Stats()
     with _timed(stats, "prepare"):
-        prepared = prepare(graph, options, observer)
+        prepared = prepare(graph, options, observer, half_products=device.type != "cpu")
     observer("prepared", prepared)
     with _timed(stats, "fuse"):
         program = fuse(prepared, options)

@@ -53,12 +53,17 @@ def _swaps_last_axes(node: Node) -> bool:
     return n >= 2 and node.op.perm == (*range(n - 2), n - 1, n - 2)
 
 
-def prepare(graph: Graph, options: CompileOptions, observer: Observer = ignore) -> Graph:
-    """An equivalent graph of primitives. `observer(name, graph)` sees the graph after each pass."""
+def prepare(graph: Graph, options: CompileOptions, observer: Observer = ignore, half_products: bool = False) -> Graph:
+    """An equivalent graph of primitives. `observer(name, graph)` sees the graph after each pass.
+
+    `half_products` says that the backend multiplies matrices of half types itself, adding up in float32.
+    """
     simplify = simplification(observer)
     if options.passes:
         graph = simplify.run(graph)
-    graph = rewrite(Pipeline((Decompose(),), observer).run(graph), _RULES)
+    graph = Pipeline((Decompose(),), observer).run(graph)
+    if not half_products:
+        graph = rewrite(graph, _RULES)
     if options.passes:
         graph = simplify.run(graph)
     if any(_swaps_last_axes(node) for node in graph.nodes):

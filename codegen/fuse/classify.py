@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jitgrad.ir import dtypes, scalar
+from jitgrad.ir import scalar
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, ScanOp, ScatterOp
 from jitgrad.ir.ops.creation import Constant
@@ -44,7 +44,7 @@ def kind_of(node: Node) -> Kind:
         case Reshape():
             return Kind.INLINE if is_squeeze(node) or _splits_computed(node) else Kind.ALIAS
         case MatMul():
-            return Kind.MATMUL if types[0].dtype in (dtypes.float32, dtypes.float64) else Kind.HOST
+            return Kind.MATMUL if types[0].dtype.is_floating_point else Kind.HOST
         case Pointwise() | IndexMap() if _emits(op, types):
             return Kind.INLINE
         case Reduction() if _emits(op, types) and type(op).initial is not Reduction.initial:

@@ -33,6 +33,13 @@ _EXTRA: Final = "pip install 'jitgrad[cuda13]' (or 'jitgrad[cuda12]', for driver
 _STAGED: Final = 64 << 10  # bytes; the driver copies no more than this of ordinary memory aside before it returns
 
 
+# Of cublas_api.h and library_types.h.
+_CUDA_TYPES: Final = {dtypes.float32: 0, dtypes.float64: 1, dtypes.float16: 2, dtypes.bfloat16: 14}
+_COMPUTE_32F: Final = 68
+_COMPUTE_64F: Final = 70
+_DEFAULT_ALGORITHM: Final = -1
+
+
 class Hardware:
     """The devices that the driver shows this process."""
 
@@ -221,25 +228,24 @@ class Hardware:
         return found
 
     def multiply(self, shape: ProductShape, lhs: Matrix, rhs: Matrix, result: Matrix, stream: int) -> None:
-        """A batch of matrix products.
+        """A batch of matrix products; half types add up in float32.
 
         Row-major `C = A B` is column-major `C' = B' A'`, so that the right operand comes first.
         """
         self._use(self._streams[stream][0])
-        cublas = _cublas()
-        name, ctype = {
-            dtypes.float32: ("sgemmStridedBatched", ctypes.c_float),
-            dtypes.float64: ("dgemmStridedBatched", ctypes.c_double),
-        }[shape.dtype]
-        one, zero = ctype(1.0), ctype(0.0)
+        cublas, kind = _cublas(), _CUDA_TYPES[shape.dtype]
+        wide = shape.dtype is dtypes.float64
+        number = ctypes.c_double if wide else ctypes.c_float
+        one, zero = number(1.0), number(0.0)
         with self._lock:  # a handle has one stream at a time
             handle = self._blas_handle(self._streams[stream][0])
             cublas.setStream(handle, stream)
-            getattr(cublas, name)(
+            cublas.gemmStridedBatchedEx(
                 handle, int(rhs.transposed), int(lhs.transposed), shape.columns, shape.rows, shape.inner,
-                ctypes.addressof(one), rhs.pointer, rhs.leading, rhs.batch_stride,
-                lhs.pointer, lhs.leading, lhs.batch_stride,
-                ctypes.addressof(zero), result.pointer, result.leading, result.batch_stride, shape.batch,
+                ctypes.addressof(one), rhs.pointer, kind, rhs.leading, rhs.batch_stride,
+                lhs.pointer, kind, lhs.leading, lhs.batch_stride,
+                ctypes.addressof(zero), result.pointer, kind, result.leading, result.batch_stride, shape.batch,
+                _COMPUTE_64F if wide else _COMPUTE_32F, _DEFAULT_ALGORITHM,
             )  # fmt: skip
 
     def _blas_handle(self, device: int) -> int:

@@ -209,8 +209,9 @@ class Simulator:
         def run() -> None:
             self.launches += 1
             dtype = shape.dtype.np
-            x = _matrices(lhs, shape.batch, shape.rows, shape.inner, dtype)
-            y = _matrices(rhs, shape.batch, shape.inner, shape.columns, dtype)
+            wide = np.promote_types(dtype, np.float32) if dtype.kind == "f" else np.dtype(np.float32)
+            x = _matrices(lhs, shape.batch, shape.rows, shape.inner, dtype).astype(wide)
+            y = _matrices(rhs, shape.batch, shape.inner, shape.columns, dtype).astype(wide)
             with np.errstate(all="ignore"):
                 product = np.matmul(x, y)
             _matrices(result, shape.batch, shape.rows, shape.columns, dtype)[...] = product

@@ -241,6 +241,24 @@ def test_refused_values():
             f()
 
 
+PRODUCTS = [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((3, 0), (0, 2)),
+            ((0, 3), (3, 2)), ((4,), (4,)), ((2, 3, 4), (4,))]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [jg.float32, jg.float64, jg.float16, jg.bfloat16], ids=lambda d: d.name)
+@pytest.mark.parametrize("shapes", PRODUCTS, ids=str)
+def test_products(shapes, dtype):
+    x, y = (jg.rand(*shape).to(dtype) for shape in shapes)
+    a, b = x.cuda(), y.cuda()
+    close = {"rtol": 2e-2 if dtype.itemsize == 2 else 1e-6, "atol": 1e-6}
+    same(a @ b, x @ y, **close)
+    if x.ndim > 1 and y.ndim > 1:
+        same((b.mT @ a.mT).mT, (y.mT @ x.mT).mT, **close)
+        same(a[..., ::2] @ b[..., ::2, :], x[..., ::2] @ y[..., ::2, :], **close)
+        run = jg.compile(lambda a, b: ((a @ b).relu() @ b.mT).sum((0, 1)))
+        same(run(a, b), run(x, y), **close)
+
+
 def test_ops_of_the_host():
     """What has no kernel runs on the host and comes back, and says so."""
     x = jg.rand(6, device="cuda")

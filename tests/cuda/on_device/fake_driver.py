@@ -17,6 +17,7 @@ from jitgrad.codegen.cuda.memory import PARAM_FORM
 from jitgrad.codegen.cuda.runtime import hardware
 from jitgrad.codegen.loops.interpret import interpret
 from jitgrad.codegen.loops.printer import canonical_text
+from jitgrad.ir import dtypes
 
 DEVICES = 2
 TOTAL = 1 << 30
@@ -274,24 +275,22 @@ class Cublas:
         cls.stream = stream
 
     @classmethod
-    def multiply(cls, dtype, transa, transb, m, n, k, alpha, a, lda, sa, b, ldb, sb, beta, c, ldc, sc, batch):
-        assert host(alpha, 1, dtype)[0] == 1 and host(beta, 1, dtype)[0] == 0
+    def gemmStridedBatchedEx(
+        cls, handle, transa, transb, m, n, k, alpha, a, ta, lda, sa, b, tb, ldb, sb, beta, c, tc, ldc, sc, batch,
+        compute, algo,
+    ):  # fmt: skip
+        dtype = {0: dtypes.float32, 1: dtypes.float64, 2: dtypes.float16, 14: dtypes.bfloat16}[ta].np
+        wide = np.dtype(np.float64 if ta == 1 else np.float32)
+        assert ta == tb == tc and algo == -1 and compute == (70 if ta == 1 else 68)
+        assert host(alpha, 1, wide)[0] == 1 and host(beta, 1, wide)[0] == 0
         assert lda >= (k if transa else m) and ldb >= (n if transb else k) and ldc >= m
 
         def run():
-            x = matrices(a, m, k, lda, sa, batch, transa, dtype)
-            y = matrices(b, k, n, ldb, sb, batch, transb, dtype)
+            x = matrices(a, m, k, lda, sa, batch, transa, dtype).astype(wide)
+            y = matrices(b, k, n, ldb, sb, batch, transb, dtype).astype(wide)
             matrices(c, m, n, ldc, sc, batch, False, dtype)[...] = np.matmul(x, y)
 
         M.work(cls.stream, run)
-
-    @classmethod
-    def sgemmStridedBatched(cls, handle, *args):
-        cls.multiply(np.dtype(np.float32), *args)
-
-    @classmethod
-    def dgemmStridedBatched(cls, handle, *args):
-        cls.multiply(np.dtype(np.float64), *args)
 
 
 CORE = SimpleNamespace(
