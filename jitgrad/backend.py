@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.codegen.cuda.runtime.array import DeviceArray as DeviceArray
-from jitgrad.codegen.cuda.runtime.array import Memory as device_memory
+from jitgrad.codegen.cuda.runtime.array import Memory as Memory
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.types import CPU, Device
 
@@ -48,6 +48,20 @@ def device_copies() -> Any:
     from jitgrad.codegen.cuda.runtime import copies
 
     return copies
+
+
+def set_num_threads(count: int) -> None:
+    """Let kernels use so many threads."""
+    from jitgrad.codegen.cpu import threads
+
+    threads.set_num_threads(count)
+
+
+def get_num_threads() -> int:
+    """How many threads kernels may use."""
+    from jitgrad.codegen.cpu import threads
+
+    return threads.get_num_threads()
 
 
 def load_if_numba_is() -> None:

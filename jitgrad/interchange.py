@@ -15,7 +15,7 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentError, DTypeError
 from jitgrad.ir.types import Device
 
-from .backend import DeviceArray, device_memory, gpus
+from .backend import DeviceArray, Memory, gpus
 from .errors import located
 from .tensor import Tensor, end_trace, wrap
 
@@ -142,7 +142,7 @@ def _borrowed(
     """A tensor on memory that `owner` keeps alive."""
     steps = strides if strides is not None else (0,) * len(shape)
     nbytes = sum(s * (n - 1) for n, s in zip(shape, steps, strict=True)) + dtype.itemsize if 0 not in shape else 0
-    memory = device_memory(Device("cuda", index), pointer, nbytes, owner)
+    memory = Memory(Device("cuda", index), pointer, nbytes, owner)
     return wrap(DeviceArray(memory, shape, dtype.np, strides, 0, writeable))
 
 
