@@ -114,7 +114,8 @@ class _FractionalMaxPool(Module):
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
         self.output_size = None if output_size is None else per_axis(output_size, self.rank, "output_size")
-        self.output_ratio = None if output_ratio is None else per_axis(output_ratio, self.rank, "output_ratio")
+        is_one = isinstance(output_ratio, (int, float))
+        self.output_ratio = (output_ratio,) * self.rank if is_one else output_ratio
         if (output_size is None) == (output_ratio is None):
             how = "only one of" if output_size is not None else "either"
             raise located(ArgumentError(f"{own} requires {how} output_size and output_ratio to be specified"))

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.errors import OperationError
+
+from ..errors import located
 from ..tensor import Tensor
 from . import functional as F
 from .functional.arguments import reduction_name
+from .linear import Linear
 from .module import Module
 
 
@@ -153,3 +161,45 @@ class KLDivLoss(_Loss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """The cross entropy of a linear layer's outputs, with the layer inside; see `functional.linear_cross_entropy`.
+
+    `options` say how PyTorch computes it piece by piece; they change nothing here.
+    """
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
+        device: Any = None, dtype: DType | None = None, reduction: str = "mean", weight: Tensor | None = None,
+        ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
+    ) -> None:  # fmt: skip
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise located(OperationError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}"))
+        if not 0 <= label_smoothing <= 1:
+            raise located(OperationError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}"))
+        super().__init__(weight, None, None, reduction)
+        self.num_classes = num_classes
+        self.out_features = out_features
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        rows = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss."""
+        shape, layer = (self.num_classes, *self.out_features), self.linear
+        bias = None if layer.bias is None else layer.bias.reshape(shape)
+        return F.linear_cross_entropy(
+            input, layer.weight.reshape(*shape, layer.in_features), target, linear_bias=bias, weight=self.weight,
+            reduction=self.reduction, ignore_index=self.ignore_index, label_smoothing=self.label_smoothing,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Its sizes and options."""
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}, "
+            f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}"
+        )

@@ -30,14 +30,11 @@ def samples(info, training):
 def pair(info, sample, training):
     """The module in both libraries, with the same state."""
     given = sample.constructor_input
-    kwargs = {**given.kwargs}
-    if "dtype" in __import__("inspect").signature(info.module_cls.__init__).parameters:
-        kwargs.setdefault("dtype", torch.float64)
-    theirs = info.module_cls(*given.args, **kwargs)
+    theirs = info.module_cls(*given.args, **given.kwargs).to(torch.float64)
     theirs.train(training)
     mine = getattr(jg.nn, info.name.removeprefix("nn."))(
-        *[modules(x) for x in given.args], **{k: modules(v) for k, v in kwargs.items()}
-    )
+        *[modules(x) for x in given.args], **{k: modules(v) for k, v in given.kwargs.items()}
+    ).to(jg.float64)
     mine.train(training)
     return mine, theirs
 

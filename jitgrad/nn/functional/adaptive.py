@@ -253,10 +253,11 @@ def _fractional(
     if samples is None:
         samples = draw(RandomUniform((*(1,) * (rank + 2 - x.ndim), *batch, rank), x.dtype), like=x)
     n, c = (1, *batch) if len(batch) == 1 else batch
-    if tuple(samples.shape) != (n, c, rank):
+    if samples.ndim != 3 or samples.shape[0] < n or tuple(samples.shape[1:]) != (c, rank):
         raise located(
             ShapeError(f"{name}: Expect _random_samples to have shape {[n, c, rank]}, not {list(samples.shape)}")
         )
+    samples = samples[:n]  # type: ignore[index]
     at: Any = 0
     for axis, (length, k, m) in enumerate(zip(lengths, kernel, out, strict=True)):
         # The two-dimensional form takes the last axis's sample first, as in PyTorch.

@@ -10,7 +10,7 @@ from jitgrad.ir.ops.activation import Softplus
 from jitgrad.ir.ops.arithmetic import Abs, Add, Div, Mul, Sub
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.check import CheckBetween
-from jitgrad.ir.ops.comparison import Gt, Lt
+from jitgrad.ir.ops.comparison import Eq, Gt, Lt
 from jitgrad.ir.ops.loss import CrossEntropy, MseLoss, NllLoss
 from jitgrad.ir.ops.math import Exp, Log
 from jitgrad.ir.ops.select import Where
@@ -252,8 +252,8 @@ def kl_div(
         loss = apply(Mul(), apply(Exp(), t), apply(Sub(), t, x))
     else:
         zero, one = (filled(tuple(t.shape), t.dtype, n) for n in (0, 1))
-        positive = apply(Gt(), t, zero)
-        log_t = apply(Log(), apply(Where(), positive, t, one))
-        loss = apply(Sub(), apply(Where(), positive, apply(Mul(), t, log_t), zero), apply(Mul(), t, x))
+        nothing = apply(Eq(), t, zero)
+        log_t = apply(Log(), apply(Where(), nothing, one, t))
+        loss = apply(Sub(), apply(Where(), nothing, zero, apply(Mul(), t, log_t)), apply(Mul(), t, x))
     total = reduced(loss, how)
-    return total / input.shape[0] if reduction == "batchmean" else total  # type: ignore[operator, no-any-return]
+    return total / input.shape[0] if reduction == "batchmean" and input.ndim else total  # type: ignore[operator, no-any-return]
