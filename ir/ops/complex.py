@@ -115,8 +115,6 @@ class MakeComplex(Pointwise):
 
     arity = 2
     name = "complex"
-    numbers = "none"
-    public = ("complex",)
     accepts = ("float",)
     inplace = False
     fast = False

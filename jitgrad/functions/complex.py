@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from jitgrad.ir import dtypes
 from jitgrad.ir.errors import DTypeError, ShapeError
 from jitgrad.ir.ops.arithmetic import Mul
 from jitgrad.ir.ops.comparison import IsNan, Lt
@@ -111,6 +112,37 @@ def view_as_complex(input: Tensor) -> Tensor:
     return view(op, x)
 
 
+def _two_floats(name: str, x: Tensor, y: Tensor, first: str, second: str) -> tuple[Tensor, Tensor]:
+    """Two tensors of one of the types that parts of complex numbers have."""
+    check_tensor(x, name, f"'{first}' (position 1)")
+    check_tensor(y, name, f"'{second}' (position 2)")
+    for t in (x, y):
+        if t.dtype not in (dtypes.float32, dtypes.float64):
+            raise located(
+                DTypeError(f"{name}: Expected float32 or float64 tensors but got {x.dtype.name} and {y.dtype.name}")
+            )
+    if x.dtype is not y.dtype:
+        raise located(
+            DTypeError(
+                f"{name}: Expected object of scalar type {x.dtype.name} but got scalar type {y.dtype.name} for the "
+                "second argument"
+            )
+        )
+    return x, y
+
+
+@public(method=False, out="exact")
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """A complex tensor from its real and imaginary parts, both float32 or both float64.
+
+    >>> import jitgrad as jg
+    >>> jg.complex(jg.tensor([1.0]), jg.tensor([2.0]))
+    tensor([1.+2.j])
+    """
+    x, y = _two_floats("complex", real, imag, "real", "imag")
+    return apply(MakeComplex(), *broadcast("complex", x.dtype, x, y))
+
+
 @public(method=False, out=True)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from their distances from zero and their angles.
@@ -119,7 +151,8 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     >>> jg.polar(jg.tensor([2.0]), jg.tensor([0.0]))
     tensor([2.+0.j])
     """
-    size, turn = broadcast("polar", abs.dtype, abs, angle)
+    x, y = _two_floats("polar", abs, angle, "abs", "angle")
+    size, turn = broadcast("polar", x.dtype, x, y)
     return apply(MakeComplex(), apply(Mul(), size, apply(Cos(), turn)), apply(Mul(), size, apply(Sin(), turn)))
 
 
