@@ -41,8 +41,10 @@ from . import (
     random,
     sampling,
     serialization,
+    settings,
     signal,
     special,
+    storage,
     utils,
 )
 from .autograd import (
@@ -74,6 +76,9 @@ from .functions import (
 from .functions import (
     composed as _composed,
 )
+from .functions import (  # last: they take over what the others have published
+    copies as _copies,
+)
 from .functions import (
     covariance as _covariance,
 )
@@ -87,10 +92,16 @@ from .functions import (
     einsum as _einsum,
 )
 from .functions import (
+    elements as _elements,
+)
+from .functions import (
     gathering as _gathering,
 )
 from .functions import (
     histograms as _histograms,
+)
+from .functions import (
+    inplace as _inplace,
 )
 from .functions import (
     joining as _joining,
@@ -167,7 +178,7 @@ half, float, double, bfloat, int, long, short, cfloat, cdouble = (
     float16, float32, float64, bfloat16, int32, int64, int16, complex64, complex128,
 )  # fmt: skip
 
-e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
+e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 globals().update(FUNCTIONS)
 

@@ -89,6 +89,40 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
     return in_format(clone(made) if copy and made is self else made, memory_format)
 
 
+@public(function=False)
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A tensor of this one's dtype: of data, or of a size given as numbers (its values are not specified).
+
+    >>> import jitgrad as jg
+    >>> jg.zeros(1).new([1, 2])
+    tensor([1., 2.])
+    """
+    if len(args) == 1 and not isinstance(args[0], (int, tuple)):
+        return self.new_tensor(args[0], device=device)  # type: ignore[attr-defined, no-any-return]
+    return self.new_empty(*(args or (0,)), device=device)  # type: ignore[attr-defined, no-any-return]
+
+
+@public(function=False)
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
+    """This tensor's memory as an instance of a subclass of `Tensor`, with the same history."""
+    out = alias(self)
+    made = wrap(out._data, cls)
+    made._storage, made._view = out._storage, out._view
+    made._node, made._index, made._requires_grad = self._node, self._index, self._requires_grad
+    return made
+
+
+@public(function=False)
+def to_dense(self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None) -> Tensor:
+    """`self`, which is dense, as `dtype`."""
+    return self if dtype is None else convert(self, dtype)
+
+
+def dtype_of_type_name(name: str) -> DType | None:
+    """The dtype of a tensor type such as "jitgrad.FloatTensor", or None."""
+    return _TYPE_NAMES.get(name.rpartition(".")[2])
+
+
 @public("type", function=False)
 def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, or `self` in another dtype."""
@@ -360,6 +394,41 @@ def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> A
 def to_device(self: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
     """This tensor on the device `where`; the array API standard's name for `to`."""
     return to(self, device=where)
+
+
+@public(method=False)
+def to_dlpack(tensor: Tensor) -> Any:
+    """The DLPack capsule of a tensor's memory."""
+    return __dlpack__(tensor)
+
+
+@public(method=False)
+def frombuffer(
+    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A vector of the memory of an object with Python's buffer protocol, shared; `offset` is in bytes.
+
+    >>> import jitgrad as jg
+    >>> jg.frombuffer(bytearray([1, 0, 2, 0]), dtype=jg.int16)
+    tensor([1, 2], dtype=jitgrad.int16)
+    """
+    room, size = memoryview(buffer).nbytes, dtype.itemsize
+    rest = room - offset
+    if room == 0 or count == 0:
+        rule = f"both buffer length ({room}) and count ({count}) must not be 0"
+    elif not 0 <= offset < room:
+        rule = f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({room} bytes) minus 1"
+    elif count < 0 and rest % size:
+        rule = f"buffer length ({rest} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
+    elif count > 0 and count * size > rest:
+        rule = f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than "
+        rule += f"actual buffer length ({room} bytes)"
+    else:
+        rule = ""
+    if rule:
+        raise located(ArgumentError(f"frombuffer: {rule}"))
+    made = wrap(np.frombuffer(buffer, dtype.np, count, offset))
+    return made.requires_grad_() if requires_grad else made
 
 
 _METHODS = {

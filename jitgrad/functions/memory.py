@@ -140,7 +140,7 @@ def is_complex(input: Tensor) -> bool:
     return input.dtype.is_complex
 
 
-@public(function=False)
+@public()
 def is_signed(self: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
     return self.dtype.is_signed
@@ -152,7 +152,7 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-@public(function=False)
+@public()
 def is_same_size(self: Tensor, other: Tensor) -> bool:
     """Whether the shapes are equal."""
     return self.shape == other.shape
@@ -210,11 +210,61 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     return data_ptr(self) == data_ptr(tensor) and self.shape == tensor.shape and stride(self) == stride(tensor)
 
 
-@public(function=False)
+@public()
 def get_device(self: Tensor) -> int:
     """The number of the device; -1 for the CPU."""
     where = self.device
     return -1 if where.type == "cpu" else where.index or 0
+
+
+@public("is_conj", "is_neg")
+def is_put_off(input: Tensor) -> bool:
+    """False: conjugation and negation are never put off."""
+    return False
+
+
+@public(function=False)
+def share_memory_(self: Tensor) -> Tensor:
+    """`self`: processes that are forked see its memory anyway, and others get copies."""
+    return self
+
+
+@public(function=False)
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared with other processes: never."""
+    return False
+
+
+@public(function=False)
+def const_data_ptr(self: Tensor) -> int:
+    """The address of the first element, for reading."""
+    return data_ptr(self)
+
+
+@public(function=False)
+def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]:
+    """The dims in the order in which they lie in memory, outermost first.
+
+    >>> import jitgrad as jg
+    >>> jg.zeros(2, 3, 5).transpose(1, 2).dim_order()
+    (0, 2, 1)
+    """
+    steps = _layout(self).strides
+    return tuple(sorted(range(self.ndim), key=lambda a: (-steps[a], a)))
+
+
+@public(method=False)
+def typename(obj: Any) -> str:
+    """The name of a tensor's type, or of another object's class.
+
+    >>> import jitgrad as jg
+    >>> jg.typename(jg.zeros(1))
+    'jitgrad.FloatTensor'
+    """
+    if isinstance(obj, Tensor):
+        return str(obj.type())  # type: ignore[attr-defined]
+    cls = obj.__class__
+    return cls.__qualname__ if cls.__module__ in ("builtins", "") else f"{cls.__module__}.{cls.__qualname__}"
 
 
 @public("resolve_conj", "resolve_neg")
@@ -233,6 +283,9 @@ def _flag(name: str, value: bool) -> property:
 
 for _name in ("cpu", "cuda"):
     setattr(Tensor, f"is_{_name}", _on(_name))
-for _name, _value in {"meta": False, "sparse": False, "quantized": False}.items():
-    setattr(Tensor, f"is_{_name}", _flag(_name, _value))
+for _name in ("maia", "meta", "mkldnn", "mps", "mtia", "nested", "quantized", "sparse", "sparse_csr", "vulkan", "xla",
+              "xpu"):  # fmt: skip
+    setattr(Tensor, f"is_{_name}", _flag(_name, False))
+Tensor.name = None  # type: ignore[attr-defined]
+Tensor.output_nr = property(lambda self: self._index, doc="Which result of its `grad_fn` this is.")  # type: ignore[attr-defined]
 Tensor.layout = property(lambda self: strided, doc="How the elements are stored.")  # type: ignore[attr-defined]
