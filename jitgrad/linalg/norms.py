@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError, DTypeError, OperationError, ShapeError
+from jitgrad.ir.errors import ArgumentError, DimError, DTypeError, OperationError, ShapeError
 from jitgrad.ir.ops.arithmetic import Abs, Maximum, Mul
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.comparison import Eq, Gt, IsNan, Ne
@@ -144,6 +144,15 @@ def _singular_values(x: Tensor, rows: int, columns: int) -> Tensor:
     return apply(SvdVals(), apply(Permute((*rest, rows, columns)), x))
 
 
+def _extreme(name: str, sizes: Tensor, largest: bool, axis: int) -> Tensor:
+    """The largest (of none 0) or smallest size along `axis`, which stays with length 1."""
+    if sizes.shape[axis]:
+        return reduction(Amax if largest else Amin, (axis,), True)(sizes)
+    if largest:
+        return reduction(Sum, (axis,), True)(sizes)
+    raise located(DimError(f"{name}: Expected reduction dim {axis} to have non-zero size."))
+
+
 def matrix_norm_of(name: str, x: Tensor, order: float | str, dims: tuple[int, int], keepdim: bool) -> Tensor:
     """A norm of the matrices that two dims make."""
     rows, columns = dims
@@ -154,8 +163,8 @@ def matrix_norm_of(name: str, x: Tensor, order: float | str, dims: tuple[int, in
         if order == "nuc":
             out = reduction(Sum, (values.ndim - 1,), False)(values)
         else:
-            _check_not_empty(name, values, float(order), (values.ndim - 1,), ())
-            out = reduction(Amax if order == 2 else Amin, (values.ndim - 1,), False)(values)
+            out = _extreme(name, values, order == 2, values.ndim - 1)
+            out = out.reshape(tuple(out.shape[:-1]))  # type: ignore[attr-defined]
         shape = tuple(1 if a in dims else n for a, n in enumerate(x.shape))
         return out.reshape(shape) if keepdim else out  # type: ignore[attr-defined, no-any-return]
     if order not in (1, -1, math.inf, -math.inf):
@@ -163,9 +172,7 @@ def matrix_norm_of(name: str, x: Tensor, order: float | str, dims: tuple[int, in
     assert not isinstance(order, str)
     summed, taken = (rows, columns) if abs(order) == 1 else (columns, rows)
     sums = vector_norm_of(x, 1.0, (summed,), True)
-    if x.shape[taken] == 0:
-        _check_not_empty(name, x, -1.0 if order < 0 else math.inf, (taken,), ())
-    out = reduction(Amax if order > 0 else Amin, (taken,), True)(sums)
+    out = _extreme(name, sums, order > 0, taken)
     if keepdim:
         return out
     kept = tuple(n for a, n in enumerate(x.shape) if a not in dims)
