@@ -396,10 +396,10 @@ def to_device(self: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
     return to(self, device=where)
 
 
-@public(method=False)
-def to_dlpack(tensor: Tensor) -> Any:
+@public("to_dlpack", method=False)
+def _to_dlpack(tensor: Tensor) -> Any:
     """The DLPack capsule of a tensor's memory."""
-    return __dlpack__(tensor)
+    return tensor.__dlpack__()  # type: ignore[attr-defined]
 
 
 @public(method=False)
@@ -421,8 +421,8 @@ def frombuffer(
     elif count < 0 and rest % size:
         rule = f"buffer length ({rest} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
     elif count > 0 and count * size > rest:
-        rule = f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than "
-        rule += f"actual buffer length ({room} bytes)"
+        rule = f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater "
+        rule += f"than actual buffer length ({room} bytes)"
     else:
         rule = ""
     if rule:
