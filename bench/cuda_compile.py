@@ -18,14 +18,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from codegen.formulas import CASES, build
 from codegen.ordered import GATHERS, SCANS, SCATTERS
-from cuda_zoo import STEPS, kernels_of
-from ops.test_compiled import NAMES, compilable, spread, together
+from cuda_zoo import STEPS, kernels_of, op_graphs
+from ops.test_compiled import NAMES
 
 from jitgrad.codegen.cuda.kernels import CudaKernel, compile_kernels
 from jitgrad.codegen.cuda.target import Target
 from jitgrad.codegen.cuda.toolchain import ToolchainError
 from jitgrad.codegen.loops.ir import Kernel
-from jitgrad.ir.autodiff import gradient_graph
 from jitgrad.ir.graph import Graph
 
 QUICK = 2  # samples of an op
@@ -36,21 +35,6 @@ def formulas(cases: dict) -> Callable[[], list[Graph]]:
     return lambda: [build(*case) for case in cases.values()]
 
 
-def op_graphs(count: int) -> list[Graph]:
-    """Samples of every op that kernels take, and their gradients."""
-    graphs = []
-    for name in NAMES:
-        samples = spread(compilable(name), count)
-        if not samples:
-            continue
-        graph, _ = together(samples)
-        graphs.append(graph)
-        wanted = [k for k, v in enumerate(graph.inputs) if v.type.dtype.is_floating_point]
-        if samples[0].op.differentiable and wanted:
-            graphs.append(gradient_graph(graph, wrt=wanted))
-    return graphs
-
-
 def families(everything: bool) -> dict[str, Callable[[], list[Graph]]]:
     """Graphs by family."""
     return {
@@ -59,7 +43,7 @@ def families(everything: bool) -> dict[str, Callable[[], list[Graph]]]:
         "scans": formulas(SCANS),
         "scatters": formulas(SCATTERS),
         **STEPS,
-        "ops": lambda: op_graphs(10**9 if everything else QUICK),
+        "ops": lambda: [g for name in NAMES for g in op_graphs(name, 10**9 if everything else QUICK)],
     }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from ops.test_compiled import compilable, spread, together
 
 import jitgrad as jg
 from jitgrad import nn
@@ -13,6 +14,7 @@ from jitgrad.codegen.loops.ir import Kernel
 from jitgrad.codegen.lower import GPU_TUNING, lower
 from jitgrad.codegen.options import DEFAULT
 from jitgrad.codegen.prepare import prepare
+from jitgrad.ir.autodiff import gradient_graph
 from jitgrad.ir.graph import Graph
 
 Family = Callable[[], list[Graph]]
@@ -128,3 +130,16 @@ def kernels_of(graph: Graph) -> list[Kernel]:
     program = fuse(prepare(graph, DEFAULT), DEFAULT)
     steps = [s for s in program.steps if isinstance(s, KernelStep)]
     return list(dict.fromkeys(x.kernel for s in steps for x in lower(program, s, {}, GPU_TUNING)))
+
+
+def op_graphs(name: str, count: int) -> list[Graph]:
+    """Samples of an op that kernels take, and their gradient where it has one: none where complex numbers take part."""
+    samples = spread(compilable(name), count)
+    graphs = [together(samples)[0]] if samples else []
+    smooth = [s for s in compilable(name) if s.smooth and any(a.dtype == np.float64 for a in s.arrays)]
+    if smooth:
+        graph, _ = together(spread(smooth, count), differentiated=True)
+        outputs = [i for i, v in enumerate(graph.outputs) if v.type.dtype.is_differentiable]
+        wrt = [i for i, v in enumerate(graph.inputs) if v.type.dtype.is_differentiable]
+        graphs.append(gradient_graph(graph, wrt, outputs))
+    return graphs

@@ -78,7 +78,8 @@ def operation(expr: Expr, args: Texts, strict: bool, place: bool) -> str:
     fn, result = expr.fn, expr.dtype
     assert fn is not None
     if fn is Fn.SELECT:
-        return f"({args[1]} if {bare(args[0])} else {args[2]})"
+        condition = args[0] if expr.args[0].fn is Fn.SELECT else bare(args[0])
+        return f"({args[1]} if {condition} else {args[2]})"
     args = _without_parentheses(expr, fn, args)
     operand = expr.args[0].dtype
     if fn in COMPARISONS:

@@ -8,13 +8,12 @@ import importlib.util
 import pytest
 from codegen.formulas import CASES, build
 from codegen.ordered import ORDERED
-from cuda_zoo import STEPS, kernels_of
-from ops.test_compiled import NAMES, compilable, spread, together
+from cuda_zoo import STEPS, kernels_of, op_graphs
+from ops.test_compiled import NAMES
 
 from jitgrad.codegen.cuda.kernels import compile_kernels
 from jitgrad.codegen.cuda.target import Target
 from jitgrad.ir import dtypes
-from jitgrad.ir.autodiff import gradient_graph
 from jitgrad.ir.ops.arithmetic import Add
 from jitgrad.ir.ops.math import Exp
 from jitgrad.ir.ops.select import Convert
@@ -102,11 +101,7 @@ def test_steps(family, target):
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", NAMES)
 def test_ops(name, target):
-    samples = spread(compilable(name), 8)
-    if not samples:
+    graphs = op_graphs(name, 8)
+    if not graphs:
         pytest.skip("complex numbers run by the reference")
-    graphs = [together(samples)[0]]
-    wanted = [k for k, v in enumerate(graphs[0].inputs) if v.type.dtype.is_floating_point]
-    if samples[0].op.differentiable and wanted:
-        graphs.append(gradient_graph(graphs[0], wrt=wanted))
     compile_all(graphs, TARGETS[target])

@@ -168,6 +168,11 @@ def test_select_and_masked_loads(dtype):
     assert equal(out[:-1], x[1:]) and out[-1] == 1
 
 
+def test_selects_inside_selects():
+    flag = dtypes.bool_
+    check([flag] * 3, lambda a, b, c: scalar.where(scalar.where(a, b, c), c, scalar.where(b, ~a, a)))
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("fn", sorted(MATH, key=str), ids=str)
 def test_mathematical_functions(fn, dtype):

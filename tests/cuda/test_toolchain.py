@@ -139,9 +139,7 @@ def test_without_the_extra_one_sentence_says_what_to_do(monkeypatch):
 
     toolchain._numba_cuda.cache_clear()
     monkeypatch.setattr(toolchain.importlib, "import_module", missing)
-    with pytest.raises(
-        toolchain.ToolchainError, match=r"need numba-cuda, which is not installed: pip .*cuda13"
-    ):
+    with pytest.raises(toolchain.ToolchainError, match=r"need numba-cuda, which is not installed: pip .*cuda13"):
         toolchain.compile_source("", "k", ((), 0, ()), (9, 0), 256)
     monkeypatch.undo()
     toolchain._numba_cuda.cache_clear()

@@ -4,6 +4,7 @@ They check what they are given as the driver would, as far as that can be known:
 exist, contexts that are current. Kernels are interpreted; nothing is compiled.
 """
 
+import contextlib
 import ctypes
 import itertools
 import time
@@ -303,9 +304,32 @@ CORE = SimpleNamespace(
 )
 
 
+class Cupy:
+    """`cupy`: NumPy, and arrays on addresses."""
+
+    cuda = SimpleNamespace(
+        Device=lambda device: contextlib.nullcontext(), ExternalStream=lambda stream, device: contextlib.nullcontext(),
+        UnownedMemory=lambda pointer, size, owner, device: (pointer, size),
+        MemoryPointer=lambda memory, offset: (memory[0] + offset, memory[1] - offset),
+    )  # fmt: skip
+
+    @staticmethod
+    def ndarray(shape, dtype, memory):
+        pointer, size = memory
+        assert M.reach(pointer) >= size == int(np.prod(shape)) * dtype.itemsize
+        return host(pointer, int(np.prod(shape)), dtype).reshape(shape)
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+
+CUPY = Cupy()
+
+
 def install():
     """Let `hardware` find these."""
     hardware._is_installed = lambda name: True
     hardware._packages = lambda: (Driver, CORE)
     hardware._cublas = lambda: Cublas
+    hardware._cupy = lambda: (CUPY, lambda linalg: contextlib.nullcontext())
     hardware.compile_kernels = lambda kernels, numerics, target: [Kernel(k) for k in kernels]
