@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from dataclasses import dataclass
@@ -30,9 +31,16 @@ class Location:
         return self.code.co_firstlineno
 
     def __str__(self) -> str:
-        name = getattr(self.code, "co_qualname", self.code.co_name).replace("<locals>.", "")
-        where = f"{os.path.relpath(self.code.co_filename)}:{self.line}"
-        return where if name == "<module>" else f"{where} in {name}"
+        return _text(self, os.getcwd())
+
+
+@functools.lru_cache(4096)
+def _text(location: Location, folder: str) -> str:
+    """Remembered, since nodes share locations and graphs are printed after each pass."""
+    code = location.code
+    name = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
+    where = f"{os.path.relpath(code.co_filename, folder)}:{location.line}"
+    return where if name == "<module>" else f"{where} in {name}"
 
 
 @dataclass(frozen=True, slots=True)

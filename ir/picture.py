@@ -1,4 +1,4 @@
-"""Graphs as pictures: SVG, Graphviz's language, networkx graphs, and drawings in text."""
+"""Graphs as pictures: SVG, Graphviz's language, networkx graphs, and (from `drawing`) drawings in text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from .analysis import bytes_moved, flops
+from .drawing import clipped, draw
 from .errors import InternalError
 from .graph import Graph, Node, Value
 from .layout import Box, Point, layered
@@ -17,7 +18,8 @@ from .ops.creation import Full
 from .ops.linalg import MatMul
 from .printer import Printer
 
-_LINE: Final = 40
+__all__ = ["draw", "kind", "to_dot", "to_networkx", "to_svg"]
+
 _MARGIN: Final = 12
 _WEIGHTS: Final = (' font-weight="bold"', ' fill="#555"')
 _COLORS: Final = {
@@ -44,6 +46,47 @@ def kind(node: Node) -> str:
     return "composite" if node.op.has_decomposition() else "other"
 
 
+@dataclass(frozen=True, slots=True)
+class _Vertex:
+    """An input, a node (`of`), or the outputs. `name` is its number, or "outputs"."""
+
+    name: int | str
+    lines: tuple[str, ...]
+    kind: str
+    of: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    start: int
+    end: int | str
+    value: Value
+    operand: int
+
+
+def _parts(graph: Graph, printer: Printer) -> tuple[list[_Vertex], list[_Edge]]:
+    """All vertices, inputs first, and all edges, by where they start."""
+    printer.print(graph)
+    vertices = [_Vertex(n, (printer.label(v), str(v.type)), "input") for n, v in enumerate(graph.inputs)]
+    place: dict[Value, int] = {v: n for n, v in enumerate(graph.inputs)}
+    leaving: dict[int, list[_Edge]] = {n: [] for n in range(len(graph.inputs) + len(graph.nodes))}
+
+    def connect(values: Sequence[Value], end: int | str) -> None:
+        for position, value in enumerate(values):
+            if value not in place:
+                raise InternalError("only closed graphs have a picture")
+            leaving[place[value]].append(_Edge(place[value], end, value, position))
+
+    for number, node in enumerate(graph.nodes, len(graph.inputs)):
+        place.update(dict.fromkeys(node.results, number))
+        lines = (clipped(printer.op(node.op)), *(str(r.type) for r in node.results))
+        vertices.append(_Vertex(number, lines, kind(node), node))
+        connect(node.operands, number)
+    vertices.append(_Vertex("outputs", ("outputs",), "input"))
+    connect(graph.outputs, "outputs")
+    return vertices, [edge for edges in leaving.values() for edge in edges]
+
+
 def to_networkx(graph: Graph) -> Any:
     """A `networkx.MultiDiGraph` whose vertices are the graph's inputs and nodes, numbered, and an "outputs"
     vertex.
@@ -51,28 +94,16 @@ def to_networkx(graph: Graph) -> Any:
     Vertices have `label`, `kind`, `flops`, `bytes` and `source` (the user's line); edges have `value` (its
     text), `type` and `operand` (its position).
     """
-    networkx = _networkx()
-    out = networkx.MultiDiGraph()
+    out = _networkx().MultiDiGraph()
     printer = Printer()
-    printer.print(graph)
-    place: dict[Value, int] = {}
-    for number, value in enumerate(graph.inputs):
-        place[value] = number
-        out.add_node(number, label=f"{printer.label(value)}\n{value.type}", kind="input")
-    for number, node in enumerate(graph.nodes, len(graph.inputs)):
-        place.update(dict.fromkeys(node.results, number))
-        types = "\n".join(str(r.type) for r in node.results)
-        out.add_node(
-            number,
-            label=f"{_clipped(printer.op(node.op))}\n{types}",
-            kind=kind(node),
-            flops=flops(node),
-            bytes=bytes_moved(node),
-            source=str(node.location or ""),
-        )
-        _add_edges(out, printer, place, node.operands, number)
-    out.add_node("outputs", label="outputs", kind="input")
-    _add_edges(out, printer, place, graph.outputs, "outputs")
+    vertices, edges = _parts(graph, printer)
+    for v in vertices:
+        out.add_node(v.name, label="\n".join(v.lines), kind=v.kind)
+        if v.of is not None:
+            source = str(v.of.location or "")
+            out.nodes[v.name].update(flops=flops(v.of), bytes=bytes_moved(v.of), source=source)
+    for e in edges:
+        out.add_edge(e.start, e.end, value=printer.label(e.value), type=str(e.value.type), operand=e.operand)
     return out
 
 
@@ -86,18 +117,21 @@ def to_dot(graph: Graph, name: str = "graph") -> str:
       outputs [label="outputs", fillcolor="#d9ead3"];
     }
     """
-    drawn = to_networkx(graph)
+    printer = Printer()
+    vertices, edges = _parts(graph, printer)
     lines = [
         f"digraph {_quoted(name)} {{",
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10, margin="0.12,0.04"];',
         '  edge [fontname="Helvetica", fontsize=8, color="#666666"];',
     ]
-    for vertex, data in drawn.nodes(data=True):
-        tooltip = f", tooltip={_quoted(data['source'])}" if data.get("source") else ""
-        color = _COLORS[data["kind"]]
-        lines.append(f'  {vertex} [label={_quoted(data["label"])}, fillcolor="{color}"{tooltip}];')
-    for start, end, data in drawn.edges(data=True):
-        lines.append(f"  {start} -> {end} [label={_quoted(data['value'])}, tooltip={_quoted(data['type'])}];")
+    for v in vertices:
+        source = str(v.of.location or "") if v.of is not None else ""
+        tooltip = f", tooltip={_quoted(source)}" if source else ""
+        label = _quoted("\n".join(v.lines))
+        lines.append(f'  {v.name} [label={label}, fillcolor="{_COLORS[v.kind]}"{tooltip}];')
+    for e in edges:
+        label = _quoted(printer.label(e.value))
+        lines.append(f"  {e.start} -> {e.end} [label={label}, tooltip={_quoted(str(e.value.type))}];")
     return "\n".join([*lines, "}"])
 
 
@@ -106,7 +140,7 @@ def to_svg(graph: Graph, name: str = "graph") -> str:
 
     Numbers that fill a tensor are shown where they are used; inputs stand above their first user.
     """
-    vertices, edges = _vertices(graph)
+    vertices, edges = _shown(graph)
     sizes = [(14.0 + 6.6 * max(map(len, v.lines)), 8.0 + 14 * len(v.lines)) for v in vertices]
     layout = layered(sizes, edges)
     width, height = layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN
@@ -128,17 +162,17 @@ def to_svg(graph: Graph, name: str = "graph") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Vertex:
+class _Shown:
     lines: tuple[str, ...]
     color: str
     tooltip: str
 
 
-def _vertices(graph: Graph) -> tuple[list[_Vertex], list[tuple[int, int]]]:
+def _shown(graph: Graph) -> tuple[list[_Shown], list[tuple[int, int]]]:
     """Inputs, nodes but constants, and outputs, in this order; and the edges between them."""
     printer = Printer()
     printer.print(graph)
-    found = [_Vertex((printer.label(v), str(v.type)), _COLORS["input"], "input") for v in graph.inputs]
+    found = [_Shown((printer.label(v), str(v.type)), _COLORS["input"], "input") for v in graph.inputs]
     place: dict[Value, int] = {v: n for n, v in enumerate(graph.inputs)}
     numbers = {n.result: printer.field(n.op.value) for n in graph.nodes if isinstance(n.op, Full)}
     edges: dict[tuple[int, int], None] = {}
@@ -146,15 +180,15 @@ def _vertices(graph: Graph) -> tuple[list[_Vertex], list[tuple[int, int]]]:
     for node in graph.nodes:
         if isinstance(node.op, Full) and node.result not in kept:
             continue
-        title = _clipped(printer.op(node.op))
+        title = clipped(printer.op(node.op))
         if any(v in numbers for v in node.operands):
             title += f" ({', '.join(numbers.get(v, '.') for v in node.operands)})"
         tooltip = f"{printer.node(node)}"
-        found.append(_Vertex((title, *(str(r.type) for r in node.results)), _COLORS[kind(node)], tooltip))
+        found.append(_Shown((title, *(str(r.type) for r in node.results)), _COLORS[kind(node)], tooltip))
         place.update(dict.fromkeys(node.results, len(found) - 1))
         edges.update(_edges_to(place, numbers, kept, node.operands, len(found) - 1))
     if graph.outputs:
-        found.append(_Vertex(("outputs",), _COLORS["input"], "outputs"))
+        found.append(_Shown(("outputs",), _COLORS["input"], "outputs"))
         edges.update(_edges_to(place, {}, kept, graph.outputs, len(found) - 1))
     return found, list(edges)
 
@@ -177,7 +211,7 @@ def _path(points: Sequence[Point]) -> str:
     return text
 
 
-def _box_svg(vertex: _Vertex, box: Box) -> str:
+def _box_svg(vertex: _Shown, box: Box) -> str:
     x, y = box.x - box.width / 2, box.y - box.height / 2
     texts = "".join(
         f'<text x="{x + 7:.1f}" y="{y + 16 + 14 * n:.1f}"{_WEIGHTS[n > 0]}>{html.escape(line)}</text>'
@@ -188,100 +222,6 @@ def _box_svg(vertex: _Vertex, box: Box) -> str:
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="5" '
         f'fill="{vertex.color}" stroke="#888" stroke-width="0.7"/>{texts}</g>'
     )
-
-
-def draw(graph: Graph) -> str:
-    """A drawing in text: a line for each node, and to its left a lane for each value that is still needed.
-
-    >>> from jitgrad.ir.parser import parse
-    >>> print(draw(parse('''graph(%x: f32[2], %y: f32[2]) -> (f32[2]) {
-    ...   %a = add(%x, %y) : f32[2]
-    ...   %b = mul(%a, %x) : f32[2]
-    ...   return %b
-    ... }''')))
-    o    %x f32[2]
-    | o  %y f32[2]
-    *-*  %a f32[2] = add(%x, %y)
-    *-*  %b f32[2] = mul(%a, %x)
-    *    return %b
-    """
-    return _Drawing(graph).text()
-
-
-class _Drawing:
-    """Lanes from left to right hold the values alive, in order of definition; None is a lane to use again."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.printer = Printer()
-        self.printer.print(graph)
-        self.lanes: list[Value | None] = []
-        self.rows: list[tuple[str, str]] = []
-        self.last: dict[Value, int] = {}
-        for i, node in enumerate(graph.nodes):
-            self.last.update(dict.fromkeys(node.operands, i))
-        self.last.update(dict.fromkeys(graph.outputs, len(graph.nodes)))
-
-    def text(self) -> str:
-        for value in self.graph.inputs:
-            self._start(value, f"{self.printer.label(value)} {value.type}")
-        for i, node in enumerate(self.graph.nodes):
-            self._node(i, node)
-        outputs = ", ".join(map(self.printer.label, self.graph.outputs))
-        self.rows.append((self._row(set(self.graph.outputs)), f"return {outputs}".rstrip()))
-        width = max(len(row) for row, _ in self.rows)
-        return "\n".join(f"{row:{width}}  {label}".rstrip() for row, label in self.rows)
-
-    def _start(self, value: Value, label: str) -> None:
-        if value in self.last:
-            self._enter(value)
-        self.rows.append((self._row(set(), value), label))
-
-    def _enter(self, value: Value) -> None:
-        if None in self.lanes:
-            self.lanes[self.lanes.index(None)] = value
-        else:
-            self.lanes.append(value)
-
-    def _node(self, i: int, node: Node) -> None:
-        results = ", ".join(f"{self.printer.label(r)} {r.type}" for r in node.results)
-        operands = ", ".join(map(self.printer.label, node.operands))
-        label = f"{results} = {_clipped(self.printer.op(node.op))}({operands})".removeprefix(" = ")
-        used = set(node.operands)
-        row = self._row(used)
-        for place, value in enumerate(self.lanes):
-            if value is not None and self.last.get(value, -1) <= i:
-                self.lanes[place] = None
-        for result in node.results:
-            if result in self.last:
-                self._enter(result)
-        while self.lanes and self.lanes[-1] is None:
-            self.lanes.pop()
-        self.rows.append((row, label))
-
-    def _row(self, used: set[Value], new: Value | None = None) -> str:
-        marks = [
-            "o" if v is not None and v is new else "*" if v in used else "|" if v is not None else " "
-            for v in self.lanes
-        ]
-        at = [i for i, mark in enumerate(marks) if mark == "*"]
-        row = ""
-        for i, mark in enumerate(marks):
-            joined = bool(at) and at[0] <= i < at[-1]
-            row += ("-" if mark == " " and joined and i > at[0] else mark) + ("-" if joined else " ")
-        return row.rstrip()
-
-
-def _add_edges(out: Any, printer: Printer, place: dict[Value, int], values: Any, end: Any) -> None:
-    for position, value in enumerate(values):
-        if value not in place:
-            raise InternalError("only closed graphs have a picture")
-        out.add_edge(place[value], end, value=printer.label(value), type=str(value.type), operand=position)
-
-
-def _clipped(text: str) -> str:
-    first = text.split("\n", 1)[0]
-    return first if len(first) <= _LINE else first[: _LINE - 3] + "..."
 
 
 def _quoted(text: str) -> str:

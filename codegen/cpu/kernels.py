@@ -66,7 +66,12 @@ class NativeKernel:
 
     def optimised(self) -> tuple[str, str]:
         """The LLVM text after LLVM's passes, and the machine code as text."""
-        return target.optimise(self._module())
+        return self.texts()[1:]
+
+    def texts(self) -> tuple[str, str, str]:
+        """The LLVM text as emitted, the same after LLVM's passes, and the machine code."""
+        text = self.llvm_ir()
+        return text, *target.optimise(text)
 
     def _module(self) -> ir.Module:
         module = target.new_module(self.symbol)

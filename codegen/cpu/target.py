@@ -139,9 +139,9 @@ def new_module(name: str) -> ir.Module:
     return module
 
 
-def optimise(module: ir.Module) -> tuple[str, str]:
-    """The optimised LLVM text and the assembly of `module`, for dumps; nothing is loaded."""
+def optimise(text: str) -> tuple[str, str]:
+    """The optimised LLVM text and the assembly of a module's text, for dumps; nothing is loaded."""
     with global_compiler_lock:
-        parsed = llvm.parse_assembly(str(module))
+        parsed = llvm.parse_assembly(text)
         _run_passes(parsed)
         return str(parsed), str(_codegen()._tm.emit_assembly(parsed))

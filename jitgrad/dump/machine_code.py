@@ -32,13 +32,8 @@ def kernel_texts(executable: Any) -> list[dict[str, str]]:
 def _native(kernel: Any) -> dict[str, str]:
     if hasattr(kernel, "ptx"):
         return {"CUDA source": kernel.source, "PTX": kernel.ptx}
-    return {"LLVM": kernel.llvm_ir(), **_optimised(kernel)}
-
-
-def _optimised(kernel: Any) -> dict[str, str]:
     try:
-        optimised, assembly = kernel.optimised()
-    except Exception as error:  # a page without assembly is of more use than none
-        warnings.warn(f"no assembly of {kernel.symbol}: {error}", stacklevel=2)
-        return {}
-    return {"LLVM, optimised": optimised, "assembly": assembly}
+        return dict(zip(("LLVM", "LLVM, optimised", "assembly"), kernel.texts()))
+    except Exception as error:  # a page without machine code is of more use than none
+        warnings.warn(f"no machine code of {kernel.symbol}: {error}", RuntimeWarning, stacklevel=2)
+        return {"LLVM": kernel.llvm_ir()}

@@ -6,7 +6,7 @@
         00-traced.txt          the graph as captured
         01-simplify.txt ...    the graph after each pass that changed it; the last is what was fused
         ..-groups.txt, ..-kernels.txt, ..-plan.txt, ..-llvm.ll, ..-assembly.s (CUDA: ..-cuda.py, ..-ptx.ptx)
-        graph.svg, graph.dot   a picture of the captured graph, and its text for Graphviz
+        graph.dot, graph.svg   the captured graph for Graphviz, and drawn (up to 1,000 nodes)
 
 A file appears whole or not at all: it is written under another name and renamed. A fault while writing is a warning:
 what is dumped for is not disturbed by it.
@@ -28,6 +28,7 @@ from .content import Compilation
 from .html_page import page_html
 
 _SUFFIXES: Final = {"llvm": ".ll", "assembly": ".s", "cuda": ".py", "ptx": ".ptx"}
+_MOST_DRAWN: Final = 1000  # nodes; larger pictures are for the page, which folds
 _LEVELS: Final = {"LLVM": "llvm", "assembly": "assembly", "CUDA source": "cuda", "PTX": "ptx"}
 
 
@@ -81,7 +82,8 @@ class DumpWriter:
         self.compilation.stages.append((stage, graph))
         if self._count == 0:
             self._write("graph.dot", to_dot(graph))
-            self._write("graph.svg", to_svg(graph))
+            if len(graph.nodes) <= _MOST_DRAWN:
+                self._write("graph.svg", to_svg(graph))
         self._stage(stage, text)
 
     def finish(self, executable: Any = None, timing: Any = None) -> None:

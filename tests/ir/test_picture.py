@@ -11,6 +11,7 @@ from properties.strategies import graphs
 from jitgrad.ir import picture
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.parser import parse
 
 TEXT = """graph(%"a \\"b\\" <&": f32[4,8], %y: f32[8,2]) -> (f32[4,2], f32[8,2]) {
@@ -81,11 +82,38 @@ def test_notebooks_show_a_picture(monkeypatch):
     assert graph._repr_svg_() is None
 
 
+def test_drawings_name_scopes_and_write_numbers():
+    graph = parse("""graph(%x: f32[2]) -> (f32[2], f32[2]) {
+      %h = full[shape=(2,), dtype=f32, value=0.5]() : f32[2]
+      %o = full[shape=(2,), dtype=f32, value=1.0]() : f32[2]
+      %y = mul(%x, %h) : f32[2] in "Net", "a"
+      %z = neg(%y) : f32[2] in "Net", "b"
+      return %z, %o
+    }""")
+    assert picture.draw(graph).splitlines() == [
+        "o    %x f32[2]",
+        "|    %o f32[2] = full[shape=(2,), dtype=f32, value=1.0]()",
+        "| |  # Net / a",
+        "* |  %y f32[2] = mul(%x, 0.5)",
+        "| |  # Net / b",
+        "* |  %z f32[2] = neg(%y)",
+        "*-*  return %z, %o",
+    ]
+
+
+def test_many_inputs_have_no_lanes():
+    names = [f"%x{k}" for k in range(12)]
+    lines = [f"%y{k} = add({'%x0' if k == 0 else f'%y{k - 1}'}, {name}) : f32[]" for k, name in enumerate(names)]
+    inputs = ", ".join(f"{n}: f32[]" for n in names)
+    drawing = picture.draw(parse(f"graph({inputs}) -> (f32[]) {{\n" + "\n".join(lines) + "\nreturn %y11\n}"))
+    assert all(len(line.split("%")[0]) <= 3 for line in drawing.splitlines()[:-1])
+
+
 @given(case=graphs())
 @settings(max_examples=50)
 def test_random_graphs(case):
     graph, _ = case
-    drawing = picture.draw(graph)
-    assert len(drawing.split("\n")) == len(graph.inputs) + len(graph.nodes) + 1
+    left_out = sum(isinstance(n.op, Full) and n.result not in graph.outputs for n in graph.nodes)
+    assert len(picture.draw(graph).split("\n")) == len(graph.inputs) + len(graph.nodes) - left_out + 1
     ElementTree.fromstring(picture.to_svg(graph))
     assert picture.to_dot(graph).count("->") == sum(len(n.operands) for n in graph.nodes) + len(graph.outputs)

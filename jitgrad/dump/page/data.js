@@ -20,7 +20,8 @@ class Scope {
   child(key, name, kind) {
     let found = this.children.get(key);
     if (!found) {
-      found = new Scope(this.parent ? `${this.id}/${key}` : key, name, this, kind);
+      const step = key.replace(/[%/]/g, encodeURIComponent); // so that ids of different paths differ
+      found = new Scope(this.parent ? `${this.id}/${step}` : step, name, this, kind);
       this.children.set(key, found);
     }
     return found;
