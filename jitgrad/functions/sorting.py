@@ -16,7 +16,7 @@ from jitgrad.ir.ops.reduction import Amax
 from jitgrad.ir.ops.searching import Mode
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
-from jitgrad.ir.ops.sorting import Sort
+from jitgrad.ir.ops.sorting import Sort, TopK
 
 from ..aliasing import view
 from ..dispatch import apply, apply_all
@@ -77,10 +77,9 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     length = input.shape[axis] if input.ndim else 1
     if not 0 <= k <= length:
         raise located(ShapeError(f"selected index k out of range: k is {k}, dim {axis} has length {length}"))
-    values, indices = sort(input, axis, largest)
     if input.ndim == 0:
-        return ValuesAndIndices(values, indices)
-    return ValuesAndIndices(stretch(values, axis, 0, k), stretch(indices, axis, 0, k))
+        return ValuesAndIndices(alias_free(input), filled((), dtypes.int64, 0))
+    return ValuesAndIndices(*apply_all(TopK(axis, int(k), bool(largest)), input))
 
 
 @public(out=True)

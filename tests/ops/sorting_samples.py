@@ -4,7 +4,7 @@ import numpy as np
 from ops.sampling import FLOATS, INTEGERS, Sample, numbers
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.ops.sorting import Sort
+from jitgrad.ir.ops.sorting import Sort, TopK
 
 
 def _sort():
@@ -28,4 +28,26 @@ def _sort():
             )
 
 
-TABLE = {"sort": _sort}
+def _topk():
+    for largest in (False, True):
+
+        def oracle(x, k, axis, largest=largest):
+            import torch
+
+            return tuple(torch.topk(x, k, axis, largest))
+
+        for k in (0, 1, 2, 5, 20):
+            for dtype in (*INTEGERS, *FLOATS):
+                values = np.arange(20)[:, None] * np.array([7, 3]) % 20  # no two alike
+                compare = lambda x, k=k, oracle=oracle: oracle(x, k, 0)  # noqa: E731
+                smooth = dtype is dtypes.float64 and k > 0
+                yield Sample(TopK(0, k, largest), (values.astype(dtype.np),), compare, smooth=smooth)
+        special = np.array([2.0, np.nan, 1.0, -np.inf, 3.0, np.inf, 5.0, 6.0, 7.0, 8.0])
+        for k in (1, 2, 4, 9):
+            compare = lambda x, k=k, oracle=oracle: oracle(x, k, 0)  # noqa: E731
+            yield Sample(TopK(0, k, largest), (special,), compare, label=" special")
+        for shape, axis in (((0, 2), 0), ((2, 0), 0)):
+            yield Sample(TopK(axis, 0, largest), (numbers(shape, dtypes.float64, 2),))
+
+
+TABLE = {"sort": _sort, "topk": _topk}
