@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .content import Compilation, Content
 
-_FOLDER: Final = Path(__file__).parent / "page"
+_FOLDER: Final = Path(__file__).parent / "web-page"
 SCRIPTS: Final = (
     "data.js", "layout.js", "scene.js", "colors.js", "canvas.js", "outline.js", "details.js", "tables.js", "memory.js",
     "search.js", "main.js",

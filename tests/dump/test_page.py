@@ -30,7 +30,7 @@ def test_it_needs_no_network(page):
 
 
 def test_scripts_are_in_the_package():
-    folder = Path(jg.dump.__file__).parent / "page"
+    folder = Path(jg.dump.__file__).parent / "web-page"
     assert {p.name for p in folder.iterdir()} == {*SCRIPTS, "page.html", "page.css"}
     for script in SCRIPTS:
         assert (folder / script).read_text(encoding="utf-8").startswith("// "), f"{script} says what it is for"
