@@ -210,7 +210,7 @@ def square(input: Tensor) -> Tensor:
 
 @public("sign", "sgn", inplace=True, out=True)
 def sign(input: Tensor) -> Tensor:
-    """The sign, elementwise: -1, 0 or 1 (NaN of NaN); of a complex number `x / |x|`, and 0 of 0.
+    """The sign, elementwise: -1, 0 or 1 (0 of NaN); of a complex number `x / |x|`, and 0 of 0.
 
     >>> import jitgrad as jg
     >>> jg.sign(jg.tensor([3.0, 0.0, -2.0]))
