@@ -12,7 +12,7 @@ from ..fuse.groups import Level, Template, outer_index, outer_shape
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
 from .group_lowering import GroupLowering
-from .row import Phases
+from .phases import Phases
 
 
 def may_overwrite(program: Program, step: KernelStep, operand: Value, result: Value) -> bool:

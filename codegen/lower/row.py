@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from jitgrad.ir import scalar
 
@@ -23,31 +22,10 @@ from ..fuse.roots import Root
 from ..loops.ir import Init, Stmt, loop_var
 from .group_lowering import Fold, GroupLowering, ceil_div, new_fold
 from .kernel_builder import KernelBuilder, Launch
+from .long_row import lower_long_row
 from .loops import SERIAL, VECTOR, Header, counted, nest, parallel, stretch
 from .nest import Axis
-
-
-@dataclass(slots=True)
-class Phases:
-    """When each root of a row group is computed. Also says what may overwrite what it reads."""
-
-    lowering: GroupLowering
-    ready: dict[int, int] = field(default_factory=dict)  # by number: the first phase that may use the value
-
-    def __post_init__(self) -> None:
-        for root in self.lowering.group.roots:
-            own = max((self.ready.get(r.number, 0) for r in root.reads), default=0)
-            self.ready[root.number] = own + (root.reduction is not None)
-
-    def phase(self, root: Root) -> int:
-        """The phase whose loops compute `root`."""
-        return self.ready[root.number] - (root.reduction is not None)
-
-    @property
-    def count(self) -> int:
-        """How many phases have loops."""
-        streamed = [*self.lowering.reductions, *self.lowering.full_stores]
-        return max(self.phase(r) for r in streamed) + 1 if streamed else 0
+from .phases import Phases
 
 
 def lower_row(lowering: GroupLowering) -> list[Launch]:
@@ -57,14 +35,23 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
     kept = lowering.loops(group.kept, everything)
     reduced = lowering.loops(group.axes or (), everything)
     b.use_axes([*kept, *reduced])
+    phases = Phases(lowering)
+    if _is_long(lowering, phases, kept, reduced):
+        return lower_long_row(lowering, phases, kept, reduced)
     short = bool(kept) and math.prod(a.extent for a in reduced) <= lowering.tuning.short_row
     headers, extent = parallel(b, kept, 0 if short else max(1, len(reduced)), lowering.tuning.flat)
-    phases = Phases(lowering)
     body: list[Stmt] = list(_outer(lowering, b, phases, 0))
     for p in range(phases.count):
         body += _phase(lowering, b, phases, p, reduced, short)
         body += _outer(lowering, b, phases, p + 1)
     return [b.launch(nest(headers, body), extent, lowering.operations, lowering.label())]
+
+
+def _is_long(lowering: GroupLowering, phases: Phases, kept: Sequence[Axis], reduced: Sequence[Axis]) -> bool:
+    """Whether rows are so few and long that one task for each would leave the machine idle."""
+    tuning, length = lowering.tuning, math.prod(a.extent for a in reduced)
+    few = bool(kept) and math.prod(a.extent for a in kept) < tuning.few_rows
+    return few and length >= tuning.long_row and all(phases.ready[r.number] for r in lowering.outer_maps)
 
 
 def _phase(

@@ -17,8 +17,8 @@ class Tuning:
     loop; else the outermost one or two are parallel. Finding an element's place then costs divisions.
 
     `row_block`: elements of a row that are folded before their result joins the row's. `short_row`: rows up to that
-    length are gone through from end to end, several side by side. `chunk`: elements that one task folds where nothing
-    is kept.
+    length are gone through from end to end, several side by side. Fewer than `few_rows` rows of at least `long_row`
+    elements are cut into chunks. `chunk`: elements that one task folds then, or where nothing is kept.
 
     `columns`: the width of a block of columns; `min_rows` and `max_rows`: the rows in a chunk of them. `registers`:
     the accumulators of a column are held by the lane that goes down it, else they lie in memory and rows are gone
@@ -34,6 +34,8 @@ class Tuning:
     flat: bool = False
     row_block: int = 4096
     short_row: int = 12
+    long_row: int = 0
+    few_rows: int = 0
     chunk: int = 4096
     columns: int = 1024
     min_rows: int = 64
@@ -50,7 +52,7 @@ CPU_TUNING: Final = Tuning()
 """Rows and blocks that fit a core's cache; portions of the outermost loop go to threads."""
 
 GPU_TUNING: Final = Tuning(
-    flat=True, row_block=1 << 16, short_row=16, chunk=8192, columns=256, registers=True, long_scan=1024,
-    scan_rows=4096, scatter_tasks=1024, tile_read=32, tile_written=32,
+    flat=True, row_block=1 << 16, short_row=16, long_row=1 << 15, few_rows=512, chunk=8192, columns=256,
+    registers=True, long_scan=1024, scan_rows=4096, scatter_tasks=1024, tile_read=32, tile_written=32,
 )  # fmt: skip
 """Iterations that keep tens of thousands of threads busy; neighbours in a block read neighbours in memory."""
