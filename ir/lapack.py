@@ -15,6 +15,7 @@ from .errors import LinAlgError
 
 Array = Any
 
+_quiet = np.errstate(all="ignore")  # as a decorator: overflow and NaN are results, not warnings
 _MANY = 4  # times as many matrices as rows: then all of them go through the steps of one routine together
 _PREFIX = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
@@ -66,12 +67,12 @@ def _diverged(name: str) -> LinAlgError:
 # -------------------------------------------------------------------------------------------- factorisations
 
 
+@_quiet
 def cholesky(x: Array) -> tuple[Array, Array]:
     """The lower factor of matrices of which the lower triangle is read, and `info`."""
     info = _no_info(x)
     try:
-        with np.errstate(all="ignore"):
-            factor = np.linalg.cholesky(x)
+        factor = np.linalg.cholesky(x)
     except np.linalg.LinAlgError:
         factor, potrf = np.empty_like(x, order="C"), _lapack("potrf", x)
         for i in np.ndindex(info.shape):
@@ -82,6 +83,7 @@ def cholesky(x: Array) -> tuple[Array, Array]:
     return factor, info
 
 
+@_quiet
 def lu_factor(x: Array) -> tuple[Array, Array, Array]:
     """`L` below the diagonal and `U` from it on, in one matrix; pivots; `info`."""
     rank = min(x.shape[-2:])
@@ -102,24 +104,24 @@ def _eliminate(x: Array, rank: int) -> tuple[Array, Array, Array]:
     """Gaussian elimination of all matrices at once, column after column, with LAPACK's choice of pivots."""
     out, info = np.array(x, order="C"), _no_info(x)
     pivots = np.empty((*x.shape[:-2], rank), np.int32)
-    with np.errstate(all="ignore"):
-        for k in range(rank):
-            below = out[..., k:, k]
-            size = np.abs(below.real) + np.abs(below.imag) if x.dtype.kind == "c" else np.abs(below)
-            place = k + size.argmax(-1)
-            pivots[..., k] = place + 1
-            at = place[..., None, None]
-            moved = np.take_along_axis(out, at, -2)
-            np.put_along_axis(out, at, out[..., k : k + 1, :].copy(), -2)
-            out[..., k : k + 1, :] = moved
-            pivot = out[..., k : k + 1, k]
-            is_zero = pivot == 0
-            info[(info == 0) & is_zero[..., 0]] = k + 1
-            out[..., k + 1 :, k] /= np.where(is_zero, 1, pivot)
-            out[..., k + 1 :, k + 1 :] -= out[..., k + 1 :, k : k + 1] * out[..., k : k + 1, k + 1 :]
+    for k in range(rank):
+        below = out[..., k:, k]
+        size = np.abs(below.real) + np.abs(below.imag) if x.dtype.kind == "c" else np.abs(below)
+        place = k + size.argmax(-1)
+        pivots[..., k] = place + 1
+        at = place[..., None, None]
+        moved = np.take_along_axis(out, at, -2)
+        np.put_along_axis(out, at, out[..., k : k + 1, :].copy(), -2)
+        out[..., k : k + 1, :] = moved
+        pivot = out[..., k : k + 1, k]
+        is_zero = pivot == 0
+        info[(info == 0) & is_zero[..., 0]] = k + 1
+        out[..., k + 1 :, k] /= np.where(is_zero, 1, pivot)
+        out[..., k + 1 :, k + 1 :] -= out[..., k + 1 :, k : k + 1] * out[..., k : k + 1, k + 1 :]
     return out, pivots, info
 
 
+@_quiet
 def ldl_factor(x: Array, hermitian: bool) -> tuple[Array, Array, Array]:
     """`L` and the block diagonal `D` in one lower triangle; pivots, negative where a block is 2 by 2; `info`."""
     out, info = np.empty_like(x, order="C"), _no_info(x)
@@ -131,12 +133,14 @@ def ldl_factor(x: Array, hermitian: bool) -> tuple[Array, Array, Array]:
     return out, pivots, info
 
 
+@_quiet
 def qr(x: Array, complete: bool) -> tuple[Array, Array]:
     """Orthonormal columns, as many as rows if `complete`, and the upper triangle."""
     q, r = np.linalg.qr(x, "complete" if complete else "reduced")
     return q, r
 
 
+@_quiet
 def geqrf(x: Array) -> tuple[Array, Array]:
     """`R`, below its diagonal the Householder vectors, and their factors."""
     h, tau = np.linalg.qr(x, "raw")
@@ -157,6 +161,7 @@ def permutation(pivots: Array, size: int) -> Array:
 # -------------------------------------------------------------------------------------------------- spectra
 
 
+@_quiet
 def eigh(x: Array, upper: bool) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices of which one triangle is read."""
     check_finite("linalg.eigh", triangle(x, upper))
@@ -167,6 +172,7 @@ def eigh(x: Array, upper: bool) -> tuple[Array, Array]:
     return values, vectors
 
 
+@_quiet
 def eigvalsh(x: Array, upper: bool) -> Array:
     """The eigenvalues alone."""
     check_finite("linalg.eigh", triangle(x, upper))
@@ -176,6 +182,7 @@ def eigvalsh(x: Array, upper: bool) -> Array:
         raise _diverged("linalg.eigh") from None
 
 
+@_quiet
 def eig(x: Array) -> tuple[Array, Array]:
     """Complex eigenvalues and eigenvectors of any square matrices."""
     check_finite("linalg.eig", x)
@@ -187,6 +194,7 @@ def eig(x: Array) -> tuple[Array, Array]:
     return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
 
 
+@_quiet
 def eigvals(x: Array) -> Array:
     """The eigenvalues alone."""
     check_finite("linalg.eig", x)
@@ -196,6 +204,7 @@ def eigvals(x: Array) -> Array:
         raise _diverged("linalg.eig") from None
 
 
+@_quiet
 def svd(x: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
     """`U`, the singular values, descending, and the adjoint of `V`."""
     check_finite("linalg.svd", x)
@@ -206,6 +215,7 @@ def svd(x: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
     return u, s, vh
 
 
+@_quiet
 def svdvals(x: Array) -> Array:
     """The singular values alone."""
     check_finite("linalg.svd", x)
@@ -218,11 +228,11 @@ def svdvals(x: Array) -> Array:
 # ------------------------------------------------------------------------------------------------- solutions
 
 
+@_quiet
 def solve(a: Array, b: Array) -> tuple[Array, Array]:
     """`x` with `a @ x = b`, and `info`: for singular matrices the first zero pivot, counted from 1."""
     try:
-        with np.errstate(all="ignore"):
-            return np.linalg.solve(a, b), _no_info(a)
+        return np.linalg.solve(a, b), _no_info(a)
     except np.linalg.LinAlgError:
         factor, pivots, info = lu_factor(a)
         out, getrs = np.empty_like(b, order="C"), _lapack("getrs", a)
@@ -231,15 +241,16 @@ def solve(a: Array, b: Array) -> tuple[Array, Array]:
         return out, info
 
 
+@_quiet
 def inverse(x: Array) -> tuple[Array, Array]:
     """The inverse, and `info` as of `solve`."""
     try:
-        with np.errstate(all="ignore"):
-            return np.linalg.inv(x), _no_info(x)
+        return np.linalg.inv(x), _no_info(x)
     except np.linalg.LinAlgError:
         return solve(x, np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape))
 
 
+@_quiet
 def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     """`x` with `a @ x = b` for triangular matrices; what is not of the triangle is not read."""
     n, count = a.shape[-1], a[..., 0, 0].size if a.size else 0
@@ -259,16 +270,16 @@ def _substitute(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     """Row after row, for all matrices at once."""
     n = a.shape[-1]
     out = np.array(b, order="C")
-    with np.errstate(all="ignore"):
-        for i in range(n - 1, -1, -1) if upper else range(n):
-            known = slice(i + 1, n) if upper else slice(0, i)
-            row = out[..., i : i + 1, :]
-            row -= a[..., i : i + 1, known] @ out[..., known, :]
-            if not unit:
-                row /= a[..., i : i + 1, i : i + 1]
+    for i in range(n - 1, -1, -1) if upper else range(n):
+        known = slice(i + 1, n) if upper else slice(0, i)
+        row = out[..., i : i + 1, :]
+        row -= a[..., i : i + 1, known] @ out[..., known, :]
+        if not unit:
+            row /= a[..., i : i + 1, i : i + 1]
     return out
 
 
+@_quiet
 def ldl_solve(factor: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
     """`x` with `a @ x = b`, from what `ldl_factor` gives of `a`."""
     out = np.empty_like(b, order="C")
@@ -279,6 +290,7 @@ def ldl_solve(factor: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
     return out
 
 
+@_quiet
 def lstsq(a: Array, b: Array, rcond: float, driver: str) -> tuple[Array, Array, Array]:
     """`x` with the least `|a @ x - b|`, the rank, and the singular values (zeros where the driver has none)."""
     from scipy import linalg  # lazy: loads SciPy
@@ -314,6 +326,7 @@ def _full_rank_lstsq(a: Array, b: Array, place: tuple[int, ...]) -> Array:
     return x[:n]
 
 
+@_quiet
 def expm(x: Array) -> Array:
     """The matrix exponential, of single precision in double, since elements may differ by many powers of ten."""
     from scipy import linalg  # lazy: loads SciPy
@@ -322,15 +335,15 @@ def expm(x: Array) -> Array:
     return np.asarray(linalg.expm(x.astype(wide)), x.dtype) if x.size else x.copy()
 
 
+@_quiet
 def cofactors(x: Array) -> Array:
     """The derivative of the determinant: `det(x) * inv(x).T`, singular matrices included."""
     n = x.shape[-1]
     if not x.size:
         return np.zeros_like(x)
-    with np.errstate(all="ignore"):
-        det, (inv, info) = np.linalg.det(x), inverse(x)
-        out = det[..., None, None] * np.swapaxes(inv, -1, -2)
-        condition = np.abs(x).sum((-1, -2)) * np.abs(inv).sum((-1, -2))
+    det, (inv, info) = np.linalg.det(x), inverse(x)
+    out = det[..., None, None] * np.swapaxes(inv, -1, -2)
+    condition = np.abs(x).sum((-1, -2)) * np.abs(inv).sum((-1, -2))
     bad = ~((info == 0) & (condition < np.finfo(x.dtype).eps ** -0.5)) | ~np.isfinite(out).all((-1, -2))
     bad &= np.isfinite(x).all((-1, -2))
     if np.any(bad):
@@ -342,6 +355,7 @@ def cofactors(x: Array) -> Array:
     return out.reshape(*x.shape[:-2], n, n)
 
 
+@_quiet
 def lobpcg(operands: Any, count: int, largest: bool, steps: int, tol: float) -> tuple[Array, Array]:
     """Extreme eigenvalues, the most extreme first, and their vectors, of `a`, `start` and perhaps `b`."""
     from scipy.sparse import linalg  # lazy: loads SciPy

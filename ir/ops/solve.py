@@ -275,10 +275,11 @@ class Pinv(HostOp):
         else:
             left, values, vh = lapack.svd(x, False)
             right, size = lapack.adjoint(vh), values
-        limit = np.maximum(atol, rtol * size.max(-1))[..., None]
-        kept = size > limit
-        inverse = np.where(kept, 1, 0) / np.where(kept, values, 1)
-        return np.asarray((right * inverse[..., None, :]) @ lapack.adjoint(left), x.dtype)
+        with np.errstate(all="ignore"):
+            limit = np.maximum(atol, rtol * size.max(-1))[..., None]
+            kept = size > limit
+            inverse = np.where(kept, 1, 0) / np.where(kept, values, 1)
+            return np.asarray((right * inverse[..., None, :]) @ lapack.adjoint(left), x.dtype)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

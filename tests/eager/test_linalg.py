@@ -313,3 +313,9 @@ def test_a_few_eigenvalues_of_many():
         assert jg.allclose(a @ vectors, vectors * values, atol=1e-6)
     with pytest.raises(ValueError, match="is smaller than 3 x"):
         jg.lobpcg(a, 11)
+
+
+def test_overflow_is_no_warning():
+    huge = jg.full((2, 2), 1e30)
+    assert not jg.linalg.matrix_exp(huge).isfinite().any()
+    assert jg.linalg.pinv(huge).isfinite().all()
