@@ -4,7 +4,8 @@
     (y,) = run([x])
 
 It runs the same `Plan` as the CPU: one arena, kernels, matrix products by cuBLAS, copies. An op that has no kernel runs
-on the host: its operands are copied there, and its results back; `stats.host_steps` says how many there are. Inputs
+in a library of the device (`library`), or on the host: its operands are copied there, and its results back;
+`stats.host_steps` says how many of those there are. Inputs
 of any strides are taken; a host array (a number that Python gives anew) is copied to the device first.
 
 What runs between calls of the host is launched as one CUDA graph where the memory is where it was in an earlier call
@@ -26,6 +27,7 @@ from ..fuse.program import HostStep, KernelStep, ProductStep
 from ..loops.ir import Kernel
 from ..plan import CopyStep, Plan
 from ..stats import Stats
+from .library import RunInLibrary
 from .runtime.array import DeviceArray
 from .runtime.copies import assign, contiguous, download
 from .runtime.gpu import Gpu, gpu
@@ -166,7 +168,7 @@ def steps_of(plan: Plan, kernels: Mapping[Kernel, CompiledKernel], g: Gpu) -> li
     for step, launches in zip(plan.steps, plan.launches):
         match step:
             case HostStep(node=node):
-                steps.append(RunOnHost.of(node, regions))
+                steps.append(RunInLibrary.of(node, regions))
             case KernelStep():
                 steps += [LaunchedKernel.of(x, kernels[x.kernel], regions, g) for x in launches if x.extent]
             case ProductStep(node=node):

@@ -1,12 +1,13 @@
-"""Runs of steps that need no host, each launched as one CUDA graph where its memory is where it was before."""
+"""Runs of steps that need neither host nor library, launched as one CUDA graph where memory is where it was before."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from jitgrad.ir.config import config
 
+from .library import RunInLibrary
 from .runtime.gpu import Gpu
 from .steps import Pointers, RunOnHost, Step
 
@@ -73,12 +74,15 @@ def _remember(table: dict[Pointers, Any], key: Pointers, value: Any, limit: int)
         table.pop(next(iter(table)), None)
 
 
-def segments_of(steps: Sequence[Step]) -> list[DeviceSegment | RunOnHost]:
-    """The steps in order, those between calls of the host together."""
-    found: list[DeviceSegment | RunOnHost] = []
+Segment: TypeAlias = DeviceSegment | RunOnHost | RunInLibrary
+
+
+def segments_of(steps: Sequence[Step]) -> list[Segment]:
+    """The steps in order, those between calls of the host and of libraries together."""
+    found: list[Segment] = []
     together: list[Step] = []
     for step in steps:
-        if isinstance(step, RunOnHost):
+        if isinstance(step, (RunOnHost, RunInLibrary)):
             if together:
                 found.append(DeviceSegment(together))
             together = []

@@ -151,6 +151,10 @@ class HostValue:
             g.runtime.to_host(array, _address(pointers, self.spot), stream, True)
         return array
 
+    def borrow(self, g: Gpu, pointers: Pointers) -> Any:
+        """It as an array of the library that runs on the device."""
+        return g.runtime.borrow(_address(pointers, self.spot), self.shape, self.dtype, g.index)
+
     def put(self, array: Array, g: Gpu, pointers: Pointers, stream: int) -> None:
         """Give it numbers."""
         if self.nbytes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
+import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from jitgrad.ir import dtypes
@@ -253,6 +254,21 @@ class Hardware:
             self._handles[device] = _cublas().create()
         return self._handles[device]
 
+    @contextlib.contextmanager
+    def library(self, stream: int) -> Iterator[Any]:
+        """CuPy, on the stream; where an algorithm does not succeed it raises."""
+        device = self._streams[stream][0]
+        self._use(device)
+        cupy, errstate = _cupy()
+        with cupy.cuda.Device(device), cupy.cuda.ExternalStream(stream, device), errstate(linalg="raise"):
+            yield cupy
+
+    def borrow(self, pointer: int, shape: tuple[int, ...], dtype: Any, device: int) -> Any:
+        """Memory as CuPy's array."""
+        cuda = _cupy()[0].cuda
+        memory = cuda.UnownedMemory(pointer, math.prod(shape) * dtype.itemsize, None, device)
+        return _cupy()[0].ndarray(shape, dtype, cuda.MemoryPointer(memory, 0))
+
     # Streams and events
 
     def new_stream(self, device: int, priority: int) -> int:
@@ -355,6 +371,16 @@ def _packages() -> tuple[Any, Any]:
     from cuda.bindings import driver
 
     return driver, cuda.core
+
+
+def _cupy() -> tuple[Any, Any]:
+    """CuPy, and its context for what to do at errors."""
+    try:
+        import cupy
+        from cupyx import errstate
+    except ImportError as error:
+        raise CudaError(f"transforms, factorisations and sorting on CUDA need CuPy ({error}): {_EXTRA}") from None
+    return cupy, errstate
 
 
 def _cublas() -> Any:

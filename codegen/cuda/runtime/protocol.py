@@ -7,6 +7,7 @@ takes a stream is ordered after what was given to that stream before, and return
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -139,6 +140,12 @@ class Runtime(Protocol):
 
     def multiply(self, shape: ProductShape, lhs: Matrix, rhs: Matrix, result: Matrix, stream: int) -> None:
         """A batch of matrix products."""
+
+    def library(self, stream: int) -> AbstractContextManager[Any]:
+        """A context that gives NumPy's functions for arrays on the stream's device, which run in its order."""
+
+    def borrow(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Any:
+        """Memory as an array for those functions."""
 
     # Streams and events
 

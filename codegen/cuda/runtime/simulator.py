@@ -8,11 +8,12 @@ n devices.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -217,6 +218,18 @@ class Simulator:
             _matrices(result, shape.batch, shape.rows, shape.columns, dtype)[...] = product
 
         self._do(stream, run)
+
+    @contextlib.contextmanager
+    def library(self, stream: int) -> Iterator[Any]:
+        """NumPy."""
+        if self._streams[stream].captured is not None:
+            raise CudaError("operation not permitted when stream is capturing")
+        with np.errstate(all="ignore"):
+            yield np
+
+    def borrow(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Array:
+        """Memory as an array."""
+        return _memory(pointer, shape, dtype)
 
     # Streams and events
 
