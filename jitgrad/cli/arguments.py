@@ -73,6 +73,7 @@ def _run(commands: Any) -> None:
     )
     p.add_argument("--output", metavar="Y.NPY", help="where results go; without it they are printed in short")
     p.add_argument("--set", action="append", default=[], metavar="NAME=X", help="a number of the program, such as lr")
+    p.add_argument("--device", default="cpu", metavar="NAME", help="where to run: cpu (the default), cuda, cuda:1")
     p.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and report the median time")
     p.add_argument("--save", metavar="FILE", help="save the program with the state it has afterwards")
 

@@ -15,6 +15,7 @@ import numpy as np
 import jitgrad
 from jitgrad.dump import write
 from jitgrad.export.trees import Container, Leaf, Tree, build
+from jitgrad.ir.errors import JitgradError
 
 from .report import Report, UsageError, amount, table
 
@@ -71,8 +72,8 @@ def _inspected(data: dict[str, Any]) -> str:
 
 def run(args: argparse.Namespace) -> Report:
     """Run the program on arrays from files."""
-    program = _load(args.file)
-    given, kwargs = _arguments(program, [text for group in args.input for text in group], args.set)
+    program = _load(args.file).to(_device(args.device))
+    given, kwargs = _arguments(program, [text for group in args.input for text in group], args)
     if args.repeat < 1:
         raise UsageError(f"--repeat must be at least 1, not {args.repeat}")
     times = []
@@ -152,7 +153,15 @@ def _sizes(program: Any, texts: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _arguments(program: Any, texts: Sequence[str], numbers: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+def _device(name: str) -> Any:
+    """The device, which must be there."""
+    try:
+        return jitgrad.zeros(0, device=name).device  # type: ignore[attr-defined]  # fails where there is none
+    except JitgradError as error:
+        raise UsageError(f"--device {name}: {str(error).splitlines()[0]}") from None
+
+
+def _arguments(program: Any, texts: Sequence[str], args: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     """What the program is to be called with."""
     signature = program.signature
     leaves = [(path, index) for a in signature.arguments for path, index in _leaves(a.tree, a.name)]
@@ -174,13 +183,13 @@ def _arguments(program: Any, texts: Sequence[str], numbers: Sequence[str]) -> tu
     missing = [path for path, index in leaves if index not in arrays]
     if missing:
         raise UsageError(f"no --input for {', '.join(missing)}: {signature}")
-    tensors = {index: jitgrad.from_numpy(a) for index, a in arrays.items()}
+    tensors = {index: jitgrad.from_numpy(a).to(_device(args.device)) for index, a in arrays.items()}
     values = {a.name: build(a.tree, tensors, {}) for a in signature.arguments if _leaves_any(a.tree)}
     positional = [values[a.name] for a in signature.arguments if not a.keyword and a.name in values]
     if len(positional) == sum(not a.keyword for a in signature.arguments):
         named = {a.name: values[a.name] for a in signature.arguments if a.keyword and a.name in values}
-        return positional, {**named, **_numbers(signature, numbers)}
-    return [], {**values, **_numbers(signature, numbers)}
+        return positional, {**named, **_numbers(signature, args.set)}
+    return [], {**values, **_numbers(signature, args.set)}
 
 
 def _numbers(signature: Any, texts: Sequence[str]) -> dict[str, float]:
@@ -226,7 +235,7 @@ def _read(path: str) -> Any:
 def _named_results(result: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Tensors and numbers in nested results, by their places."""
     if isinstance(result, jitgrad.Tensor):
-        yield name or "result", result.detach().numpy()  # type: ignore[attr-defined]
+        yield name or "result", result.detach().cpu().numpy()  # type: ignore[attr-defined]
     elif isinstance(result, dict):
         for key, item in result.items():
             yield from _named_results(item, f"{name}.{key}" if name else str(key))

@@ -24,12 +24,13 @@ def kernel_texts(executable: Any) -> list[dict[str, str]]:
     for n, kernel in enumerate(loops):
         texts = {"loops": print_kernel(kernel)}
         if n < len(native):
-            texts.update(_native(native[n]))
+            texts.update(native_texts(native[n]))
         found.append({title: text for title, text in texts.items() if text})
     return found
 
 
-def _native(kernel: Any) -> dict[str, str]:
+def native_texts(kernel: Any) -> dict[str, str]:
+    """A compiled kernel's text by level."""
     if hasattr(kernel, "ptx"):
         return {"CUDA source": kernel.source, "PTX": kernel.ptx}
     try:

@@ -136,6 +136,8 @@ def test_dump(capsys, folder, tmp_path):
         (["run", "{}/net.jg", "--input", "{}/x.npy", "--repeat", "0"], "--repeat must be at least 1"),
         (["run", "{}/net.jg", "--input", "{}/x.npy", "--set", "lr=1"], "no number is called 'lr'"),
         (["run", "{}/step.jg", "--input", "{}/two.npy", "--set", "lr=fast"], "--set takes NAME=NUMBER"),
+        (["run", "{}/net.jg", "--input", "{}/x.npy", "--device", "tpu"], "--device tpu"),
+        (["run", "{}/net.jg", "--input", "{}/x.npy", "--device", "cuda:99"], "--device cuda:99"),
         (["inspect", "{}/net.jg", "--size", "batch"], "--size takes NAME=N"),
         (["dump", "{}/net.jg", "{}/dumps", "--size", "time=3"], "no dimension is called 'time'"),
     ],

@@ -1,6 +1,10 @@
 """A dump's page: whole, self-contained, with the right data."""
 
+import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ from dump.step_page import block, write_page
 
 import jitgrad as jg
 from jitgrad.dump.html_page import SCRIPTS, packed, unpacked
+from jitgrad.dump.machine_code import native_texts
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +129,37 @@ def test_functions_without_nodes(tmp_path):
     f(jg.ones(3))
     (page,) = tmp_path.glob("*/index.html")
     assert block(page, "data")["execution"]["steps"] == [] and block(page, "code") == []
+
+
+CUDA = """
+import sys
+import jitgrad as jg
+f = jg.compile(lambda x, w: (x @ w).softmax(1).sum(0))
+f(jg.ones(4, 5, device="cuda"), jg.ones(5, 3, device="cuda"))
+(folder,) = f.dump(sys.argv[1], measure=True)
+print(folder)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_cuda_kernels_show_their_source(tmp_path):
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "JITGRAD_CUDA_SIMULATOR": "1"}
+    command = [sys.executable, "-c", CUDA, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    (source,) = folder.glob("*-cuda.py")
+    assert "cuda.threadIdx.x" in source.read_text()
+    code = block(folder / "index.html", "code")
+    assert code and all("cuda." in texts["CUDA source"] for texts in code)
+    steps = block(folder / "index.html", "data")["execution"]["steps"]
+    launches = [x for s in steps for x in s["launches"]]
+    assert launches and all("threads" in x["geometry"] for x in launches)
+    assert all(s["measured"] is None for s in steps)
+
+
+def test_kernels_of_a_gpu_have_ptx():
+    class Kernel:
+        ptx, source = ".version 8", "def kernel(): ..."
+
+    assert native_texts(Kernel()) == {"CUDA source": Kernel.source, "PTX": Kernel.ptx}
