@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError
+from jitgrad.ir.errors import OperationError, ShapeError
 from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.creation import Iota
 from jitgrad.ir.ops.factorization import Cholesky, LdlFactor, LdlSolve, LuFactor, Permutation, Qr
@@ -371,7 +371,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
             )
         )
     if tau.dtype is not x.dtype:
-        raise located(ArgumentError(f"{name}: tau dtype {tau.dtype.name} does not match input dtype {x.dtype.name}"))
+        raise located(OperationError(f"{name}: tau dtype {tau.dtype.name} does not match input dtype {x.dtype.name}"))
     vectors, inner = _reflections(x, tau)
     top = mH(vectors[..., :n, :])  # type: ignore[index]
     return identity_columns(x, n) - matmul(vectors, matmul(inner, top))  # type: ignore[operator, return-value]

@@ -239,8 +239,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     t = check_tensor(x, "linalg.vander")
     t = t if t.ndim else reshaped(t, (1,))
     count = t.shape[-1] if N is None else N
-    if N is not None and N <= 1:
-        raise located(OperationError(f"N must be greater than 1, but got {N}"))
+    if count <= 1:
+        raise located(OperationError("N must be greater than 1."))
     if t.dtype.kind == "bool":
         raise located(DTypeError("linalg.vander does not support bool tensors"))
     t = summable(t, None)
