@@ -81,6 +81,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
             raise located(
                 ShapeError(f"masked_fill only supports a 0-dimensional value tensor, but got {value.ndim} dims")
             )
+        if value.dtype.is_complex and not x.dtype.is_complex:
+            raise located(DTypeError(f"masked_fill: value cannot be converted to type {x.dtype.name} without overflow"))
         value = convert(value, x.dtype)
     elif not x.dtype.is_complex and isinstance(value, complex):
         raise located(DTypeError(f"masked_fill: value {value} does not fit {x.dtype.name}"))

@@ -248,7 +248,7 @@ def _truth(x: Tensor, op: Callable[..., Op], dim: Dims, keepdim: bool) -> Tensor
     return convert(out, dtypes.uint8) if x.dtype is dtypes.uint8 else out
 
 
-@public(out=True)
+@public(out="exact")
 @numpy_names
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether all elements over `dim` are non-zero; True of no elements.
@@ -260,7 +260,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return _truth(check_tensor(input, "all"), All, dim, keepdim)
 
 
-@public(out=True)
+@public(out="exact")
 @numpy_names
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether any element over `dim` is non-zero; False of no elements.

@@ -178,7 +178,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@public(method=False, out=True)
+@public(method=False, out="exact")
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Where `elements` are among `test_elements` (or, with `invert`, are not); NaN never is. One may be a number.
 

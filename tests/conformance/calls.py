@@ -15,7 +15,7 @@ def _inplace(name):
     return lambda x, *args, **kwargs: getattr(x.clone().detach(), name)(*args, **kwargs)
 
 
-def _max_pool2d_backward(x, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
+def _max_pool2d_backward(x, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False, return_indices=True):
     out, indices = jg.nn.functional.max_pool2d_with_indices(
         x, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
         return_indices=True,
@@ -96,6 +96,8 @@ def value(x, grad=False):
         return tensor(x, grad)
     if isinstance(x, (torch.dtype, torch.memory_format, torch.layout)):
         return getattr(jg, str(x).split(".")[1])
+    if isinstance(x, torch.nn.Module):
+        return getattr(jg.nn, type(x).__name__)()
     if isinstance(x, torch.device):
         return str(x)
     if isinstance(x, torch.Size):

@@ -30,6 +30,8 @@ RANDOM = re.compile(
 )
 # Factors that are determined up to signs, phases or order.
 GAUGE = re.compile(r"svd$|qr$|linalg\.eig$|eigh$|geqrf|ldl_|ormqr|householder")
+# Of equal elements PyTorch's unstable sorts take any: values are compared, and indices only by shape and dtype.
+TIES = {"sort": (1,), "topk": (1,), "kthvalue": (1,), "argsort": (0,)}
 
 
 class Nothing(Exception):
@@ -50,6 +52,18 @@ class Case:
         self.function = callable_for(entry.name, variant)
         self.random = bool(RANDOM.search(entry.name))
         self.comparable = not (self.random or GAUGE.search(entry.name))
+
+    def check(self, got, want, sample, **options):
+        """Compare results, as far as they are determined."""
+        given = (*sample.args, *sample.kwargs.values())
+        drops = "attention" in self.entry.name and any(x == 0.5 for x in given if isinstance(x, float))
+        loose = TIES.get(self.entry.name, ())
+        if loose and self.comparable:
+            ours, theirs = leaves(got), leaves(want)
+            for i in loose:
+                check_same(ours[i], theirs[i], values=False)
+            got, want = ([x for i, x in enumerate(r) if i not in loose] for r in (ours, theirs))
+        check_same(got, want, self.comparable and not drops, **options)
 
     def samples(self, dtype, count, grad=False, sets=("sample_inputs",)):
         """At most `count` samples of a dtype without generators, which are each library's own."""
@@ -104,7 +118,7 @@ def eager(case, count, wanted=(torch.float32, torch.int64, torch.bool, torch.com
                 if want is None or (apart and case.entry.name in _OF_MEMORY):
                     continue
                 with _place(dtype, f"sample {i}", "not contiguous" if apart else "contiguous", given.summary()):
-                    check_same(case.ours(given), want, case.comparable)
+                    case.check(case.ours(given), want, given)
 
 
 _OF_MEMORY = ("as_strided", "as_strided_scatter", "as_strided_copy", "resize_", "resize_as_")
@@ -209,7 +223,7 @@ def compiled(case, count):
                     jg.manual_seed(7)
                     args, kwargs = arguments(sample)
                     got = function(*args, **kwargs)
-                    check_same(got, want, case.comparable)
+                    case.check(got, want, sample)
                     if case.random and not case.entry.name.startswith(("empty", "new_empty", "resize")):
                         jg.manual_seed(7)
                         _check_equal(got, case.ours(sample))
@@ -256,7 +270,8 @@ def out(case, count):
     for dtype in _dtypes(case, (torch.float32, torch.int64))[:1]:
         for i, sample in enumerate(case.samples(dtype, count)):
             plain = case.theirs(sample)
-            if plain is None or not all(map(is_tensor, leaves(plain))) or "out" in sample.kwargs:
+            flat = plain if isinstance(plain, (tuple, list)) else [plain]
+            if plain is None or not all(map(is_tensor, flat)) or "out" in sample.kwargs:
                 continue
             for what in _CHANGES:
                 with _place(dtype, f"sample {i}", f"out: {what}", sample.summary()):
@@ -277,10 +292,17 @@ def _check_out(case, sample, plain, what):
         return
     if isinstance(got, Exception):
         raise got
-    check_same(mine, given, case.comparable, rounded=plain)
+    case.check(mine, given, sample, rounded=plain if case.entry.name not in TIES else None)
     for result, target in zip(leaves(got), leaves(mine), strict=True):
         assert result is target, "the result is not `out`"
     assert our_warnings or not their_warnings, f"no warning like {their_warnings}"
+
+
+def _is_beyond(x):
+    """Whether jitgrad has no such thing: sparse and meta tensors, more than 64 dims; or each library its own."""
+    if isinstance(x, torch.Tensor):
+        return x.is_meta or x.layout is not torch.strided or x.ndim > 64
+    return isinstance(x, torch.Generator) or (isinstance(x, torch.layout) and x is not torch.strided)
 
 
 def errors(case, count):
@@ -289,7 +311,7 @@ def errors(case, count):
         raise Nothing
     for i, wrong in enumerate(case.entry.error_inputs("cpu")):
         sample = wrong.sample_input
-        if any(isinstance(x, torch.Generator) for x in leaves([sample.args, sample.kwargs])):
+        if any(map(_is_beyond, leaves([sample.input, sample.args, sample.kwargs]))):
             continue
         theirs, _ = outcome(lambda s=sample: case.entry.op(s.input, *s.args, **s.kwargs))
         if not isinstance(theirs, Exception):
@@ -325,13 +347,13 @@ def _check_variants(case, sample):
 
 
 def _check_alias(case, sample, alias):
-    other = callable_for(alias.name)
+    other = callable_for(alias.name.removeprefix("torch."))
     if other is None:
         raise Missing(f"{alias.name} is missing")
     want, _ = outcome(lambda: alias.op(sample.input, *sample.args, **sample.kwargs))
     if not isinstance(want, Exception):
         args, kwargs = arguments(sample)
-        check_same(other(*args, **kwargs), want, case.comparable)
+        case.check(other(*args, **kwargs), want, sample)
 
 
 def _check_method(case, sample, name, theirs):
@@ -347,9 +369,9 @@ def _check_method(case, sample, name, theirs):
         raise Missing(f"Tensor.{name} is missing")
     args, kwargs = arguments(sample)
     got = getattr(before, name)
-    check_same(got(*args[1:], **kwargs) if callable(got) else got, want, case.comparable)
+    case.check(got(*args[1:], **kwargs) if callable(got) else got, want, sample)
     if name.endswith("_") and not name.endswith("__"):
-        check_same(before, own, case.comparable)
+        case.check(before, own, sample)
 
 
 MODES = {f.__name__: f for f in (eager, dtypes, grad, gradgrad, compiled, out, errors, variants)}

@@ -36,7 +36,7 @@ def _over_axis(op: Callable[[int], Any], name: str, input: Tensor, dim: int, dty
     return apply(op(axis), x)
 
 
-@public("softmax")
+@public("softmax", out=True)
 def _softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """exp(x) divided by its sum over `dim`, in `dtype` if given.
 
@@ -47,7 +47,7 @@ def _softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     return _over_axis(Softmax, "softmax", input, dim, dtype)
 
 
-@public("log_softmax")
+@public("log_softmax", out=True)
 def _log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """log(softmax(x)) over `dim`, without overflow, in `dtype` if given."""
     return _over_axis(LogSoftmax, "log_softmax", input, dim, dtype)
