@@ -2,12 +2,14 @@
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +20,13 @@ FLAGS = (
 )  # fmt: skip
 _KEYS = {"Enter": {"text": "\r", "windowsVirtualKeyCode": 13}, "Escape": {"windowsVirtualKeyCode": 27}}
 _SECONDS = 60
+# The browser reads descriptor 3 and writes 4.
+_CONNECT = """
+import os, sys
+for given, wanted in zip(sys.argv[1:3], (3, 4)):
+    os.dup2(int(given), wanted)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Browser:
@@ -30,21 +39,16 @@ class Browser:
         self._rest = b""
         read_here, write_there = os.pipe()
         read_there, write_here = os.pipe()
-
-        def connect() -> None:
-            ours, theirs = os.dup(read_there), os.dup(write_there)
-            os.dup2(ours, 3)
-            os.dup2(theirs, 4)
-
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (read_there, write_there)]
         profile = folder / "profile"
         profile.mkdir()
+        command = [str(PROGRAM), *FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
         self._process = subprocess.Popen(
-            [str(PROGRAM), *FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"],
-            preexec_fn=connect, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            [sys.executable, "-S", "-c", _CONNECT, *map(str, ends), *command],
+            pass_fds=ends, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        os.close(read_there)
-        os.close(write_there)
+        for end in (read_there, write_there, *ends):
+            os.close(end)
         self._read, self._write = read_here, write_here
         self._session = None
 
