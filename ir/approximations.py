@@ -64,6 +64,36 @@ _ERFCX: Final = (
     -8.193570309884333e-18,
 )  # fmt: skip
 """(1 + 2x) exp(x²) erfc(x) in (x - 4) / (x + 4) on [0, inf) (Shepherd and Laframboise, Math. Comp. 36, 1981)."""
+_ERFINV_CENTRE: Final = (
+    1.6304220989459326, 0.7315674456742257, -0.021235032142504585, -0.0065808875424494635, 0.0019488711426908524,
+    -0.00014158343386374536, -4.9292864636180004e-05, 1.4752887929042498e-05, -6.111918603258194e-07,
+    -5.106997335480761e-07, 1.159027723297735e-07, 1.4907998843194937e-09, -5.244776785530681e-09,
+    8.51790549109762e-10, 7.917020592973908e-11, -5.0994281737154326e-11, 5.436227530231317e-12,
+    1.292282189751795e-12, -4.656064719044143e-13, 2.4256976317675218e-14, 1.6403697972051414e-14,
+    -3.94956069090147e-15, -3.9036001761416307e-17, 1.83129083527959e-16, -3.03580260263594e-17,
+)  # fmt: skip
+"""erfinv(y) / y in w/3.125 - 1 with w = -log(1 - y²) on [0, 6.25]."""
+_ERFINV_MIDDLE: Final = (
+    3.085744844023102, 0.7524837268921277, 0.0019842584172056767, -0.000534561900101604, 0.0001302806745904227,
+    -2.943377534710642e-05, 5.231051543788091e-06, -5.385189635316591e-07, -2.922686732135409e-08,
+    2.3903569231251557e-08, -4.411209869554094e-09, 2.2053622855049448e-10, 8.095391923249493e-11,
+    -2.1642011149793333e-11, 1.9364299208504444e-12, 1.9183918173325102e-13, -8.245551635697369e-14,
+    1.0402388222104601e-14, 2.9484539267546553e-17, -2.4669496593190295e-16, 4.5962728850225956e-17,
+)  # fmt: skip
+"""The same in (sqrt(w) - 3.25) / 0.75 on [2.5, 4]."""
+_ERFINV_TAIL: Final = (
+    0.9801039841319912, -0.019341200375899172, -0.001150315888757324, 0.00036994477831878294, -4.193044837514381e-05,
+    6.641954136766098e-06, -1.4725405276917473e-06, 3.7490944983992467e-07, -1.0108814962160206e-07,
+    3.055143952214779e-08, -8.99603157845767e-09, 3.0747952085346427e-09, -9.605160042935367e-10,
+    3.4131790026397755e-10, -1.1918537597281176e-10, 4.043327434185263e-11, -1.5626459826051062e-11,
+    5.482974891751189e-12, -2.0022065485222934e-12, 8.030919496882109e-13, -2.853013137240252e-13,
+    1.0888441162756298e-13, -4.503013699671069e-14, 1.6221185708079413e-14, -6.283558215401338e-15,
+    2.6969568155784864e-15, -9.905140780177032e-16, 3.7719539757522354e-16, -1.6872751308966015e-16,
+    6.461492231861863e-17, -2.3417970524576468e-17, 1.071259613752886e-17, -4.469210682885086e-18,
+)  # fmt: skip
+"""erfinv(y) / (y sqrt(w)), in 1/sqrt(w) on [1/27.4, 1/4] brought to [-1, 1]."""
+_TAIL_CENTRE: Final = (0.25 + 1 / 27.4) / 2
+_TAIL_HALF: Final = (0.25 - 1 / 27.4) / 2
 _DIGAMMA: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 """B(2k) / 2k, of the asymptotic series in 1/x²."""
 _TRIGAMMA: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
@@ -140,45 +170,31 @@ def erfcx(x: Expr) -> Expr:
     return where(x < 0.0, where(a > 26.7, math.inf, growth - tail), tail)
 
 
-def _inverse_erfc(q: Expr) -> Expr:
-    """The x >= 0 with erfc(x) = q, for q in (0, 0.4]: a rational start, then Newton's steps on log erfc."""
-    z = scalar.sqrt(-scalar.log(q * 0.5))
-    x = polynomial(z, (-1.970840454, -1.624906493, 3.429567803, 1.641345311))
-    x = x / polynomial(z, (1.0, 3.543889200, 1.637067800))
-    target = scalar.log(q)
-    for _ in range(3):
-        scaled = chebyshev((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + 2.0 * x)
-        excess = (scalar.log(scaled) - x * x) - target  # log erfc(x) - log q
-        x = x + excess * scaled * (math.sqrt(math.pi) / 2)
-    return x
-
-
-def _erfinv_centre(y: Expr) -> Expr:
-    """erfinv on [-0.7, 0.7]: a rational start, then Newton's step."""
-    z = y * y
-    x = y * polynomial(z, (0.886226899, -1.645349621, 0.914624893, -0.140543331))
-    x = x / polynomial(z, (1.0, -2.118377725, 1.442710462, -0.329097515, 0.012229801))
-    for _ in range(2):
-        x = x - (scalar.apply(Fn.ERF, x) - y) * (scalar.exp(x * x) * (math.sqrt(math.pi) / 2))
-    return x
+def _erfinv_over(y: Expr, w: Expr) -> Expr:
+    """erfinv(y), given w = -log(1 - y²) in [0, 750], in the manner of Giles (GPU Computing Gems 2, 2011)."""
+    root = scalar.sqrt(w)
+    centre = chebyshev(_bounded(w, 0.0, 6.25) / 3.125 - 1.0, _ERFINV_CENTRE)
+    middle = chebyshev((_bounded(root, 2.5, 4.0) - 3.25) / 0.75, _ERFINV_MIDDLE)
+    t = 1.0 / _bounded(root, 4.0, 27.4)
+    tail = chebyshev((t - _TAIL_CENTRE) / _TAIL_HALF, _ERFINV_TAIL) * root
+    return y * where(w < 6.25, centre, where(root < 4.0, middle, tail))
 
 
 def erfinv(y: Expr) -> Expr:
     """The inverse of erf; at most 4 ulp. Infinite at -1 and 1, NaN beyond."""
     a = scalar.absolute(y)
-    tail = _inverse_erfc(_bounded(1.0 - a, 1e-17, 0.4))
-    value = where(a > 0.7, scalar.apply(Fn.COPYSIGN, tail, y), _erfinv_centre(_bounded(y, -0.7, 0.7)))
+    inside = where(a < 1.0, a, 0.0)
+    value = _erfinv_over(y, -scalar.log((1.0 - inside) * (1.0 + inside)))
     value = where(a.eq(1.0), y * math.inf, value)
-    return where(a > 1.0, math.nan, where(scalar.is_nan(y), y, value))
+    return where(a > 1.0, math.nan, value)
 
 
 def ndtri(p: Expr) -> Expr:
     """The inverse of the normal distribution function; at most 8 ulp. Infinite at 0 and 1, NaN beyond."""
-    low, upper = p < 0.5, 1.0 - p
-    q = 2.0 * where(low, p, upper)
-    tail = _inverse_erfc(_bounded(q, 5e-324, 0.4))
-    centre = _erfinv_centre(_bounded(2.0 * p - 1.0, -0.7, 0.7))
-    value = where(q < 0.3, where(low, -tail, tail), centre) * math.sqrt(2.0)
+    inside = where((p > 0.0) & (p < 1.0), p, 0.5)
+    low = inside < 0.5
+    q = 2.0 * where(low, inside, 1.0 - inside)
+    value = _erfinv_over(where(low, q - 1.0, 1.0 - q), -scalar.log(q * (2.0 - q))) * math.sqrt(2.0)
     value = where(p.eq(0.0), -math.inf, where(p.eq(1.0), math.inf, value))
     return where((p < 0.0) | (p > 1.0), math.nan, where(scalar.is_nan(p), p, value))
 
