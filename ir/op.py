@@ -58,11 +58,15 @@ def _exact(value: Any) -> Hashable:
     if isinstance(value, tuple):
         return tuple(map(_exact, value))
     if isinstance(value, float):
-        return ("symbolic" if isinstance(value, SymbolicFloat) else "float", value.hex(), str(value))
+        return (
+            (type(value), value.hex(), str(value.expression))
+            if isinstance(value, SymbolicFloat)
+            else ("float", value.hex())
+        )
     if isinstance(value, complex):
         return ("complex", value.real.hex(), value.imag.hex())
     if isinstance(value, SymbolicInt):
-        return ("symbolic", int(value), str(value))
+        return (type(value), int(value), str(value.expression))
     return (type(value), value)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from ..optim.optimizer import Optimizer
 from ..tensor import Tensor, wrap
 from .sizes import SizeRecorder, TracedInt, accessors
 from .trees import Leaf, Tree, describe
+
+Learned: TypeAlias = "Mapping[int, Sequence[tuple[Any, ...]]]"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,9 @@ class _LocatedArrays(list[Any]):
 class ExportTracer(Tracer):
     """A tracer whose graph has plain sizes, and that keeps beside it what is known of them as expressions."""
 
-    def __init__(self, leaves: Sequence[Any], shapes: Sequence[tuple[Any, ...]], recorder: SizeRecorder) -> None:
+    def __init__(
+        self, leaves: Sequence[Any], shapes: Sequence[tuple[Any, ...]], recorder: SizeRecorder, learned: Learned
+    ) -> None:
         super().__init__(leaves, fullgraph=True)
         self.recorder = recorder
         self.first_values: dict[int, Value] = {}  # of tensors made in the trace, by id
@@ -92,7 +96,10 @@ class ExportTracer(Tracer):
         self.arrays = _LocatedArrays()
         self.carried: dict[Node, Op] = {}  # ops with tracked numbers among their fields, by node
         self._shapes = {id(t): tuple(map(recorder.symbolic, s)) for t, s in zip(leaves, shapes, strict=True)}
+        self.origins: dict[Node, Node] = {}  # of nodes made in cleaning up: what they were when they were emitted
         self._inferred: set[Node] = set()
+        self._learned = learned
+        self._positions: dict[Node, int] = {}
 
     def emit(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Append a node. Its fields are plain numbers; which of them were tracked is kept."""
@@ -130,8 +137,19 @@ class ExportTracer(Tracer):
                 self._infer(node)
         return self.symbolic.get(value)
 
+    def position(self, node: Node) -> int:
+        """Which node of the trace this is, in the order they were emitted in."""
+        known = self._positions
+        for k in range(len(known), len(self.builder.nodes)):
+            known[self.builder.nodes[k]] = k
+        return known[self.origins.get(node, node)]
+
     def _infer(self, node: Node) -> None:
         self._inferred.add(node)
+        for v, shape in zip(node.results, self._learned.get(self.position(node), ())):
+            self.symbolic[v] = tuple(map(self.recorder.symbolic, shape))
+        if not self.symbolic.keys().isdisjoint(node.results):
+            return
         op = self.carried.get(node, node.op)
         if op is node.op and self.symbolic.keys().isdisjoint(node.operands):
             return
@@ -142,10 +160,11 @@ class ExportTracer(Tracer):
             return  # rules may ask for plain numbers
         for v, type in zip(node.results, inferred, strict=True):
             if type.shape == v.type.shape and any(isinstance(n, TracedInt) for n in type.shape):
-                self.symbolic[v] = type.shape
+                self.symbolic[v] = tuple(map(self.recorder.symbolic, type.shape))
 
     def inherit(self, made: Node, node: Node) -> None:
         """`made` stands in the place of `node`."""
+        self.origins[made] = node
         if node in self.carried:
             self.carried[made] = self.carried[node]
         for new, old in zip(made.results, node.results, strict=True):
@@ -177,12 +196,15 @@ def _ignore(optimizer: Optimizer) -> None:
 
 def capture(
     call: Callable[[dict[int, Tensor]], Any], examples: Sequence[Tensor], types: Sequence[TensorType],
-    recorder: SizeRecorder, on_optimizer: Callable[[Optimizer], None],
+    recorder: SizeRecorder, on_optimizer: Callable[[Optimizer], None], learned: Learned,
 ) -> Captured:  # fmt: skip
-    """Trace `call`, which takes stand-ins of `types`, symbolic at the sizes of `recorder`, for `examples`."""
+    """Trace `call`, which takes stand-ins of `types`, symbolic at the sizes of `recorder`, for `examples`.
+
+    `learned` are shapes of results that earlier traces have taught, by the position of the node.
+    """
     sizes = recorder.sizes
     stand_ins = [_stand_in(t, concrete(type)) for t, type in zip(examples, types, strict=True)]
-    tracer = ExportTracer(stand_ins, [type.shape for type in types], recorder)
+    tracer = ExportTracer(stand_ins, [type.shape for type in types], recorder, learned)
     tracer.on_optimizer = on_optimizer
     mode = local.mode
     with accessors.installed() if sizes else nullcontext():

@@ -25,12 +25,14 @@ def problems(program: Any, sizes: Sizes | None) -> list[str]:
     opened = program._opened
     if opened is not None and not opened.weights_are_intact():
         found.append("weights: they are not those that were written: the SHA-256 differs")
-    for chosen in _choices(program) if sizes is None else [sizes]:
+    choices = list(_choices(program)) if sizes is None else [sizes]
+    for chosen in choices:
         at = f" at {', '.join(f'{k} = {n}' for k, n in chosen.items())}" if chosen else ""
         try:
             found += [f"{problem}{at}" for problem in _at(program, chosen)]
         except JitgradError as error:
-            found.append(f"{error}{at}")
+            if chosen is choices[0]:  # at others a program may refuse, as its function may
+                found.append(f"{error}{at}")
     return found
 
 

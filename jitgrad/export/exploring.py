@@ -31,13 +31,14 @@ _PROBES: Final = 5
 _REFITS: Final = 16
 _OFFSETS: Final = (1, 2, 3, 5, -1, 7, 4, -2, 11, 13, 6, -3, 17, 9, 8, 23, 10, 31)
 _LARGE: Final = 1009
+SAME, DIFFERS, REFUSED = "same", "differs", "refused"
 
 
 class Explorer:
-    """Traces by `trace(sizes)`, which gives a trace and the constraints it met."""
+    """Traces by `trace(sizes)`, which gives a trace and the constraints it met; see `Steady`."""
 
     def __init__(
-        self, trace: Callable[[Sizes], tuple[Captured, Sequence[Constraint]]], dims: Mapping[str, Dim], fixed: set[str]
+        self, trace: Callable[..., tuple[Captured, Sequence[Constraint]]], dims: Mapping[str, Dim], fixed: set[str]
     ) -> None:
         self._trace = trace
         self.dims = dict(dims)
@@ -59,6 +60,7 @@ class Explorer:
         if self.dims:
             self._fit([*self.samples, *self._together(_PROBES)])
             self._test()
+            self._look_again()
         self.constraints = {k: c for k, c in self.constraints.items() if not always_holds(c, self.dims)}
 
     # tracing ------------------------------------------------------------------------------------------------
@@ -170,7 +172,11 @@ class Explorer:
         """Compare the graph with traces at other sizes; refit, or set bounds, until they agree."""
         for _ in range(_REFITS):
             for sizes, moved in self._held_out():
-                if self._allows(sizes) and not self.agrees(sizes):
+                found = self.verdict(sizes) if self._allows(sizes) else SAME
+                if found is REFUSED and moved is not None and moved not in self.fixed:
+                    self._bound(moved, sizes[moved], CompileError("the function refuses it"))
+                    break
+                if found is DIFFERS:
                     self._mend(sizes, moved)
                     break
             else:
@@ -189,19 +195,28 @@ class Explorer:
             yield {n: k * factor + self.dims[n].step for n, k in self.example.items()}, None
         yield from ((s, None) for s in itertools.islice(self._candidates(), 12, 16))
 
-    def agrees(self, sizes: Sizes) -> bool:
-        """Whether the graph at these sizes is what the function does there."""
+    def _look_again(self) -> None:
+        """Trace once more with the shapes of all results known, for what user code compares of them."""
+        first = self.samples[0]
+        learned = {
+            first.tracer.position(node): [r.type.shape for r in symbolic.results]
+            for node, symbolic in zip(first.graph.nodes, self.graph.nodes, strict=True)
+        }
+        self._note(self._trace(first.sizes, learned)[1])
+
+    def verdict(self, sizes: Sizes) -> str:
+        """Whether the graph at these sizes is what the function does there, or both refuse them."""
         traced = self._attempt(sizes)
         try:
             made = instantiate(self.graph, sizes)
             verify(made)
         except JitgradError:
-            return isinstance(traced, Exception)
-        if isinstance(traced, Exception):
-            return False
-        if not _same_use(traced, self.samples[0]) or not same_tree(self.result, traced.result, sizes):
-            return False
-        return analysis.equal(made, traced.graph) or agree_on_numbers(made, traced.graph)
+            return REFUSED if isinstance(traced, Exception) else DIFFERS
+        if isinstance(traced, Exception) or not _same_use(traced, self.samples[0]):
+            return DIFFERS
+        if not same_tree(self.result, traced.result, sizes):
+            return DIFFERS
+        return SAME if analysis.equal(made, traced.graph) or agree_on_numbers(made, traced.graph) else DIFFERS
 
     def _mend(self, sizes: Sizes, moved: str | None) -> None:
         """Make the graph agree at `sizes`, or exclude them."""
@@ -213,7 +228,7 @@ class Explorer:
             except Differs as error:
                 reason = error
             else:
-                if self.agrees(sizes):
+                if self.verdict(sizes) is not DIFFERS:
                     return
         if moved is None or moved in self.fixed:
             raise self._disagrees(sizes, reason)
@@ -236,7 +251,7 @@ class Explorer:
             if middle in (good, bad):
                 break
             sizes = {**self.example, name: middle}
-            if not self._allows(sizes) or self.agrees(sizes):
+            if not self._allows(sizes) or self.verdict(sizes) is SAME:
                 good = middle
             else:
                 bad = middle

@@ -19,7 +19,7 @@ from jitgrad.ir.symbols import Expression, as_expression, combine, number, symbo
 Vector = tuple[Any, ...]  # a number at each of the sizes
 _MAX_DIVISOR: Final = 64
 _MAX_AXES: Final = 5
-_ERRORS = (ArithmeticError, ValueError, TypeError)
+_ERRORS = (ArithmeticError, ValueError, TypeError, KeyError)
 
 
 class Fitter:

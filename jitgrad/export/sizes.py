@@ -39,8 +39,11 @@ class SizeRecorder:
         return made
 
     def symbolic(self, n: Any) -> Any:
-        """A length as a tracked number, if it is symbolic."""
-        return self.track(int(n), n.expression) if isinstance(n, SymbolicInt) else n
+        """A length as a number tracked here, if it is symbolic; it may come from an op that another trace made."""
+        if not isinstance(n, SymbolicInt):
+            return n
+        known = all(name in self.sizes for name in n.expression.names()) and n.expression.at(self.sizes) == int(n)
+        return self.track(int(n), n.expression) if known else int(n)
 
     def compare(self, left: Any, relation: str, right: Any, holds: bool) -> None:
         """Two numbers were compared, and the comparison `holds` or not; who did is two frames up."""

@@ -11,6 +11,7 @@ import gc
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,13 @@ from ..dispatch import run_data
 from ..errors import located
 from ..optim.optimizer import Optimizer
 from ..tensor import Tensor, wrap
-from .capture import Captured, ExportTracer, capture
+from .capture import Captured, ExportTracer, Learned, capture
 from .comparing import close
 from .dims import Constraint
 from .example import Example
 from .sizes import SizeRecorder
+
+_NOTHING: Learned = MappingProxyType({})
 
 
 @dataclass
@@ -50,11 +53,11 @@ class Steady:
         self._grads: list[tuple[Tensor, Any]] = []
         self._optimizers: dict[int, tuple[Optimizer, dict[Any, dict[Any, Any]]]] = {}
 
-    def trace(self, sizes: Mapping[str, int]) -> tuple[Captured, Sequence[Constraint]]:
-        """The trace at these sizes, with the constraints it met."""
+    def trace(self, sizes: Mapping[str, int], learned: Learned = _NOTHING) -> tuple[Captured, Sequence[Constraint]]:
+        """The trace at these sizes, with the constraints it met; `learned` as in `capture`."""
         recorder = SizeRecorder(sizes)
         example = self.example
-        found = capture(example.call, example.tensors, example.types(sizes), recorder, self._remember)
+        found = capture(example.call, example.tensors, example.types(sizes), recorder, self._remember, learned)
         return found, list(recorder.constraints.values())
 
     def first(self) -> tuple[Captured, Sequence[Constraint]]:

@@ -7,6 +7,7 @@ from operator import index
 from typing import Any
 
 from jitgrad.ir.errors import ArgumentTypeError, DimError, ShapeError
+from jitgrad.ir.symbols import SymbolicInt
 
 from ..errors import located
 
@@ -69,4 +70,4 @@ def sizes(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     ((2, 3), (2, 3))
     """
     given = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
-    return tuple([_integer(n, name) for n in given])
+    return tuple([n if isinstance(n, SymbolicInt) else _integer(n, name) for n in given])

@@ -11,6 +11,7 @@ from export.dynamic_functions import FUNCTIONS, dynamic_axes, tensors
 import jitgrad as jg
 from jitgrad import pytree
 from jitgrad.ir.errors import ArgumentError, CompileError, JitgradError, ShapeError
+from jitgrad.nn import functional as F
 
 TRIALS = [[1, 1, 1], [2, 3, 5], [3, 2, 1], [13, 5, 40], [64, 50, 33], [10, 10, 10]]
 X = jg.ones(8, 3)
@@ -69,6 +70,7 @@ def test_bounds_are_found_where_the_function_has_them():
     assert bounds(lambda x: x.reshape(-1, 2, 3).sum(1)) == (1, None, 2)
     assert bounds(lambda x: x.reshape(x.shape[0] // 4, 4, 3).sum(1), 12) == (1, None, 4)
     assert bounds(lambda x: x.chunk(2)[1]) == (2, None, 1)
+    assert bounds(lambda x: F.max_pool1d(x.T, 3)) == (3, None, 1)  # the function refuses less, too
 
 
 def test_comparisons_become_constraints():
@@ -81,6 +83,18 @@ def test_comparisons_become_constraints():
     np.testing.assert_array_equal(program(jg.ones(6, 3)).numpy(), 2)
     with pytest.raises(ArgumentError, match=r"holds only for batch > 5, and batch = 5, taken for granted at .*f"):
         program(jg.ones(5, 3))
+
+
+@pytest.mark.parametrize("name", ["n", "m", "n"])  # ops are interned: what one export made, another may find
+def test_comparisons_of_sizes_of_tensors_made_inside(name):
+    def f(x):
+        h = x.reshape(x.shape[0], 3) * 1
+        h = jg.cat([h, h]).permute(1, 0)[:, 1:]
+        return h * 2 if h.shape[1] > 5 and h.shape[1] != 77 else h
+
+    program = jg.export(f, (X,), dynamic={"x": {0: name}})
+    assert [str(c) for c in program.constraints] == [f"2*{name}-1 != 77"]
+    assert program.dims[name].min == 4  # where 2 * n - 1 > 5
 
 
 def test_trivial_comparisons_vanish():
