@@ -160,6 +160,14 @@ def test_stages_follow_a_node(browser, data):
         assert data["ops"][data["stages"][k]["op"][chosen["n"]]]["name"] == "relu"
 
 
+def test_what_a_pass_did(browser, data):
+    k = next(k for k, s in enumerate(data["stages"]) if s["name"] == "decompose")
+    browser.run(f"app.setStage({k})")
+    browser.run("app.select(null)")
+    shown = text(browser, "details").lower()
+    assert "what decompose did" in shown and "−1 cross_entropy" in shown and "exp" in shown
+
+
 def test_the_table_of_steps(browser, data):
     browser.press("2")
     steps = data["execution"]["steps"]

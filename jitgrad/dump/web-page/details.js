@@ -38,6 +38,7 @@ class Details {
       html += `<h2>Stages</h2><table><tbody>${data.stages.map((s, k) => `<tr><td><button class="link" data-go="stage:${k}:0">${escapeHtml(s.name)}</button></td>
         <td class="right">${s.op.length} nodes</td><td>${k ? changeText(s) : ""}</td></tr>`).join("")}</tbody></table>`;
     }
+    html += this.passed();
     if (run) {
       const costly = run.steps.map((s, k) => [k, s.measured ?? s.estimate]).sort((a, b) => b[1] - a[1]).slice(0, 10);
       const total = run.steps.reduce((sum, s) => sum + (s.measured ?? s.estimate), 0) || 1;
@@ -49,6 +50,21 @@ class Details {
     }
     return `${html}<h2>Where to begin</h2><p class="soft">Click a box to see what it is and where it comes from; double-click a
       module to unfold it. <kbd>?</kbd> shows the keys.</p>`;
+  }
+
+  /** The ops that this stage's pass added and removed. */
+  passed() {
+    const { stage } = app;
+    if (!stage.origin) return "";
+    const before = page.data.stages[stage.index - 1];
+    const chips = (ops, sign, state) => {
+      const counts = new Map();
+      for (const o of ops) counts.set(page.data.ops[o].name, (counts.get(page.data.ops[o].name) || 0) + 1);
+      return [...counts].sort((a, b) => b[1] - a[1]).map(([name, x]) => `<span class="chip mono ${state}">${sign}${x} ${escapeHtml(name)}</span>`).join("");
+    };
+    const added = chips(stage.op.filter((_, n) => stage.state[n] === "added"), "+", "added");
+    const removed = chips(stage.removed.map((n) => before.op[n]), "−", "removed");
+    return added || removed ? `<h2>What ${escapeHtml(stage.name)} did</h2><p>${added}${removed}</p>` : "";
   }
 
   node(n) {
