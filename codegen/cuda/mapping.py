@@ -175,6 +175,6 @@ def _may_unroll(loop: Loop, shared: frozenset[int]) -> bool:
     own = {s.index for s in loop.body if isinstance(s, Init)}
     roots = [e for s in loop.body for e in walk.expressions(s)]
     order = walk.postorder(roots)
-    touched = {x.buffer for x in walk.loads(roots)} | walk.stored_buffers(loop.body)
+    loaded = {x.buffer for x in walk.loads(roots)}
     small = sum(_WEIGHT.get(e.fn, 1) for e in order if e.fn is not None) <= _SMALL
-    return small and not own and bool(walk.loads(roots)) and not touched & shared
+    return small and not own and bool(loaded) and not loaded & shared

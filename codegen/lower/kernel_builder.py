@@ -14,6 +14,7 @@ from jitgrad.ir.types import Shape
 
 from ..fuse.element import ZERO, Element, Index, RuntimeNumber, postorder, rebuild
 from ..loops.ir import Buffer, Kernel, LoopVar, Stmt, Store, load, param, slot
+from ..loops.renumber import renumbered
 from .affine import LITERAL_ONE, LITERAL_ZERO, Affine, Coefficient, affine_of
 from .nest import Axis
 
@@ -31,10 +32,21 @@ class Scratch:
         return int(self.length * self.dtype.itemsize)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Tile:
+    """Memory that lives as long as one iteration of a kernel's parallel loop."""
+
+    dtype: DType
+    length: int
+
+
 Operand: TypeAlias = Value | Scratch
 
 _NANOSECONDS_PER_OPERATION: Final = 0.04  # one lane of a vector instruction, about
 _NANOSECONDS_PER_BYTE: Final = 0.08  # memory, one thread
+
+
+_FIRST_TILE: Final = 1 << 20
 
 
 def nbytes_of(operand: Operand) -> int:
@@ -79,6 +91,7 @@ class KernelBuilder:
     place: dict[LoopVar, Expr] = field(default_factory=dict)  # the group's variables in terms of the kernel's
     flat: tuple[Index, Expr] | None = None  # variables that have been split from one place, and that place
     _buffers: dict[Operand, int] = field(default_factory=dict)
+    _tiles: dict[Tile, int] = field(default_factory=dict)
     _read: set[int] = field(default_factory=set)
     _written: set[int] = field(default_factory=set)
     _slots: dict[Hashable, int] = field(default_factory=dict)
@@ -103,6 +116,12 @@ class KernelBuilder:
         if isinstance(operand, Value):
             operand = self.in_place.get(operand, operand)
         return self._buffers.setdefault(operand, len(self._buffers))
+
+    def _scratch_buffer(self, scratch: Scratch | Tile) -> int:
+        """The buffer of scratch memory; tiles are numbered from `_FIRST_TILE` on until all others are known."""
+        if isinstance(scratch, Scratch):
+            return self.buffer(scratch)
+        return self._tiles.setdefault(scratch, _FIRST_TILE + len(self._tiles))
 
     def slot(self, key: Hashable, value: int) -> Expr:
         """A run-time int64. Equal keys are one slot."""
@@ -143,6 +162,14 @@ class KernelBuilder:
                 if e not in self._memo:
                     self._memo[e] = self._finish(e)
         return self._memo[expr]
+
+    def forget(self) -> None:
+        """What has been finished so far is of no use: variables are placed anew."""
+        self._memo.clear()
+
+    def substitute(self, expr: Expr, finished: Expr) -> None:
+        """Finish `expr` as `finished` from now on."""
+        self._memo[expr] = finished
 
     def _finish(self, expr: Expr) -> Expr:
         if isinstance(expr, RuntimeNumber):
@@ -241,15 +268,15 @@ class KernelBuilder:
         self._written.add(buffer)
         return Store(buffer, self.address(number, index), value)
 
-    def store_scratch(self, scratch: Scratch, index: Expr, value: Expr) -> Store:
+    def store_scratch(self, scratch: Scratch | Tile, index: Expr, value: Expr) -> Store:
         """A store to scratch memory."""
-        buffer = self.buffer(scratch)
+        buffer = self._scratch_buffer(scratch)
         self._written.add(buffer)
         return Store(buffer, index, value)
 
-    def load_scratch(self, scratch: Scratch, index: Expr) -> Expr:
+    def load_scratch(self, scratch: Scratch | Tile, index: Expr) -> Expr:
         """A load from scratch memory."""
-        buffer = self.buffer(scratch)
+        buffer = self._scratch_buffer(scratch)
         self._read.add(buffer)
         return load(buffer, scratch.dtype, index)
 
@@ -259,6 +286,9 @@ class KernelBuilder:
             Buffer(operand.dtype if isinstance(operand, Scratch) else operand.type.dtype, self._role(i))
             for operand, i in self._buffers.items()
         )
+        if self._tiles:
+            buffers += tuple(Buffer(t.dtype, "local", t.length) for t in self._tiles)
+            body = renumbered(body, {n: len(self._buffers) + k for k, n in enumerate(self._tiles.values())})
         kernel = Kernel(buffers, len(self._slot_values), tuple(d for _, d in self._param_values), tuple(body))
         numbers = tuple(v for v, _ in self._param_values)
         return Launch(kernel, tuple(self._buffers), tuple(self._slot_values), numbers, extent, operations, label)
