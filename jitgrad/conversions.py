@@ -127,7 +127,8 @@ def dtype_of_type_name(name: str) -> DType | None:
 def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, or `self` in another dtype."""
     if dtype is None:
-        return next(f"jitgrad.{name}" for name, d in _TYPE_NAMES.items() if d is self.dtype)
+        where = "jitgrad.cuda" if self.device.type == "cuda" else "jitgrad"
+        return next(f"{where}.{name}" for name, d in _TYPE_NAMES.items() if d is self.dtype)
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         if name not in _TYPE_NAMES:

@@ -16,6 +16,7 @@ from jitgrad.ir.errors import AutogradError
 from jitgrad.ir.interpreter import evaluate
 from jitgrad.ir.types import TensorType
 
+from ..arrays import on_device
 from ..backend import DeviceArray
 from ..dispatch import apply_all, run_data
 from ..memo import Memo
@@ -81,9 +82,18 @@ def backward(
         for node in nodes:
             node.release()
     tracer = local.mode.tracer
-    if tracer is not None and not create:
-        return {e: tracer.detached(g) for e, g in grads.items()}
-    return grads
+    if tracer is not None:
+        return grads if create else {e: tracer.detached(g) for e, g in grads.items()}
+    return {e: _beside_leaf(e, g) for e, g in grads.items()}
+
+
+def _beside_leaf(e: Any, g: Any) -> Any:
+    """The gradient of a leaf where the leaf is: of a number on the CPU that met a tensor on a device."""
+    if not isinstance(e, Tensor):
+        return g
+    if isinstance(g, Tensor):
+        return g if g.device == e.device else g.to(e.device)  # type: ignore[attr-defined]
+    return g if g.__class__ is e._data.__class__ is np.ndarray else on_device(g, e.device)
 
 
 def _towards(nodes: list[TapeNode], targets: Sequence[Any]) -> list[TapeNode]:

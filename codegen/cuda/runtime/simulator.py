@@ -23,6 +23,7 @@ from jitgrad.ir.errors import InternalError
 
 from ...loops.interpret import interpret
 from ...loops.ir import Kernel
+from ...loops.printer import print_kernel
 from ..kernels import CudaKernel, compile_kernels, simulate
 from ..target import SIMULATOR
 from .protocol import (
@@ -44,6 +45,12 @@ class InterpretedKernel:
     """A kernel that the loop interpreter runs."""
 
     kernel: Kernel
+    ptx = ""
+
+    @property
+    def source(self) -> str:
+        """What is interpreted."""
+        return print_kernel(self.kernel)
 
     def llvm_ir(self) -> str:
         """There is none."""

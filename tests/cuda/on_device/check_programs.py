@@ -46,6 +46,13 @@ def test_gradients_across_devices():
     y = (x.cuda() * 2).sum().cpu() * 3
     y.backward()
     assert x.grad.is_cpu and x.grad.tolist() == [6.0] * 3
+    number = jg.tensor(2.0, requires_grad=True)
+    for _ in range(3):
+        number.grad = None
+        (number * number * jg.ones(3, device="cuda")).sum().backward()
+        assert number.grad.is_cpu and number.grad.item() == 12.0
+    (g,) = jg.autograd.grad((number**3 * jg.ones(3, device="cuda")).sum(), number, create_graph=True)
+    assert g.is_cpu and jg.autograd.grad(g, number)[0].item() == 36.0
     z = jg.rand(3, device="cuda", requires_grad=True)
     (z.cpu() ** 2).sum().backward()
     assert z.grad.is_cuda
