@@ -25,6 +25,7 @@ from ...loops.interpret import interpret
 from ...loops.ir import Kernel
 from ...loops.printer import print_kernel
 from ..kernels import CudaKernel, compile_kernels, simulate
+from ..mapping import Geometry, map_kernel
 from ..target import SIMULATOR
 from .protocol import (
     Array,
@@ -51,6 +52,10 @@ class InterpretedKernel:
     def source(self) -> str:
         """What is interpreted."""
         return print_kernel(self.kernel)
+
+    def launch(self, slots: Sequence[int]) -> Geometry:
+        """The blocks and threads that the simulator's target would use."""
+        return map_kernel(self.kernel, False).geometry(slots, SIMULATOR)
 
     def llvm_ir(self) -> str:
         """There is none."""
