@@ -51,29 +51,16 @@ class Tokens:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._tokens = self._split()
-        self._next = 0
-
-    @property
-    def current(self) -> Token:
-        """The token that comes next."""
-        return self._tokens[self._next]
+        self._end = 0  # of what has been read; tokens are made as they are asked for, so that errors come early
+        self._ahead: list[Token] = []
+        self.current: Token = Token("end", "", 0)  # the token that comes next
+        self.current = self._read()
 
     def peek(self) -> Token:
         """The token behind the next one."""
-        return self._tokens[min(self._next + 1, len(self._tokens) - 1)]
-
-    def inputs_of_next_graph(self) -> list[Token]:
-        """The names of the inputs of the next graph in the text, for what names them before it."""
-        at = self._next
-        while self._tokens[at].kind != "end" and (self._tokens[at].kind, self._tokens[at].text) != ("word", "graph"):
-            at += 1
-        found = []
-        while self._tokens[at].kind != "end" and self._tokens[at].text != ")":
-            if self._tokens[at].kind == "value":
-                found.append(self._tokens[at])
-            at += 1
-        return found
+        if not self._ahead:
+            self._ahead.append(self._read())
+        return self._ahead[0]
 
     def at(self, text: str) -> bool:
         """Whether a word or punctuation `text` comes next."""
@@ -84,7 +71,7 @@ class Tokens:
         """Step over the next token (the end stays)."""
         token = self.current
         if token.kind != "end":
-            self._next += 1
+            self.current = self._ahead.pop() if self._ahead else self._read()
         return token
 
     def accept(self, text: str) -> bool:
@@ -131,16 +118,11 @@ class Tokens:
         where = f"\n  {shown}\n  {'':{column - left}}^"
         raise ParseError(f"line {line}, column {column + 1}: {message}{where}") from None
 
-    def _split(self) -> list[Token]:
-        tokens: list[Token] = []
-        end = 0
-        for match in _PATTERN.finditer(self.source):
-            if match.start() != end:
-                break
-            end = match.end()
+    def _read(self) -> Token:
+        while match := _PATTERN.match(self.source, self._end):
+            start, self._end = match.span()
             if match.lastgroup != "space":
-                tokens.append(Token(str(match.lastgroup), match.group(), match.start()))
-        if end < len(self.source):
-            self.fail(f"unexpected character {self.source[end]!r}", Token("", "", end))
-        tokens.append(Token("end", "", end))
-        return tokens
+                return Token(str(match.lastgroup), match.group(), start)
+        if self._end < len(self.source):
+            self.fail(f"unexpected character {self.source[self._end]!r}", Token("", "", self._end))
+        return Token("end", "", self._end)

@@ -38,7 +38,7 @@ from jitgrad.ir.verify import verify
 
 from .dims import COMPARISONS, Constraint, Dim
 from .spec import STATE_KINDS, Argument, Number, Spec, StateEntry
-from .trees import CONSTANTS, Container, Fixed, Leaf, Size, Tree
+from .trees import CONSTANTS, Container, Fixed, Leaf, Size, Tree, leaves, renumbered
 from .versions import VERSION, upgraded
 
 MAX_DEPTH: Final = 32
@@ -66,8 +66,7 @@ class _Reader:
         self.tokens = tokens
         self.sizes: dict[str, int] = {}
         self.attributes = AttributeReader(tokens, REGISTRY, self._no_graph, self.sizes)
-        self._values: list[tuple[Token, list[Leaf]]] = []
-        self._inputs: dict[str, int] = {}
+        self._named: dict[str, Token] = {}  # values in the order they are first named in
         self._depth = 0
 
     def program(self) -> tuple[Spec, Place]:
@@ -79,21 +78,22 @@ class _Reader:
         metadata = self._metadata()
         dims = {d.name: d for d in self._many("dim", self._dim)}
         constraints = self._many("require", self._require)
-        ahead = _Inputs(tokens)  # arguments come before the graph they name inputs of
-        self._inputs = ahead.numbers
         arguments = self._arguments()
         numbers = self._many("number", self._number)
         state = self._many("state", self._state)
         start = tokens.expect("result")
         result = self._tree(self._output)
         at = tokens.current
-        graph = self._graph(at)
+        graph, place = self._graph(at)
+        arguments = tuple([Argument(a.name, renumbered(a.tree, place), a.keyword) for a in arguments])
+        numbers = tuple([Number(n.name, place[n.input], n.default) for n in numbers])
+        state = tuple([StateEntry(s.name, s.kind, place[s.input], s.output) for s in state])
         spec = Spec(name, dims, constraints, arguments, numbers, state, result, graph, metadata)
-        _Check(tokens, spec, ahead, start, at).all()
-        place = self._weights()
+        _Check(tokens, spec, dict(zip(place.values(), self._named.values(), strict=True)), start, at).all()
+        weights = self._weights()
         if tokens.current.kind != "end":
             tokens.fail(f"expected the end of the text, found {tokens.current}")
-        return spec, place
+        return spec, weights
 
     def _no_graph(self) -> NoReturn:
         self.tokens.fail("a graph is no value here")
@@ -191,11 +191,12 @@ class _Reader:
         return Leaf(self._value()) if self.tokens.current.kind == "value" else None
 
     def _value(self) -> int:
+        """An input of the graph, which comes later: as the number of values that were named before it."""
         token = self.tokens.take("value", "an input of the graph")
-        index = self._inputs.get(token.text)
-        if index is None:
-            self.tokens.fail(f"{token.text} is no input of the graph", token)
-        return index
+        if token.text in self._named:
+            self.tokens.fail(f"{token.text} is there twice", token)
+        self._named[token.text] = token
+        return len(self._named) - 1
 
     def _output(self) -> Leaf | None:
         return Leaf(self.attributes.integer("the number of an output")) if self.tokens.accept("output") else None
@@ -299,13 +300,22 @@ class _Reader:
 
     # graph and weights --------------------------------------------------------------------------------------
 
-    def _graph(self, at: Token) -> Graph:
-        graph = GraphReader(self.tokens, REGISTRY, self.sizes).graph()
+    def _graph(self, at: Token) -> tuple[Graph, dict[int, int]]:
+        """The graph, and which of its inputs the values named before are."""
+        reader = GraphReader(self.tokens, REGISTRY, self.sizes)
+        graph = reader.graph()
         try:
             verify(instantiate(graph, self.sizes))
         except JitgradError as error:
             self.tokens.fail(error.message, at)
-        return graph
+        inputs = {v: i for i, v in enumerate(graph.inputs)}
+        place = {}
+        for k, token in enumerate(self._named.values()):
+            value = reader.values.get(token.text)
+            if value not in inputs:
+                self.tokens.fail(f"{token.text} is no input of the graph", token)
+            place[k] = inputs[value]
+        return graph, place
 
     def _weights(self) -> Place:
         tokens = self.tokens
@@ -325,21 +335,10 @@ class _Reader:
         return Place(kind.text, offset, nbytes, tokens.string("a digest"))
 
 
-class _Inputs:
-    """The names of the graph's inputs, found by looking ahead."""
-
-    def __init__(self, tokens: Tokens) -> None:
-        self.numbers: dict[str, int] = {}
-        self.tokens: list[Token] = []
-        for token in tokens.inputs_of_next_graph():
-            self.numbers.setdefault(token.text, len(self.tokens))
-            self.tokens.append(token)
-
-
 class _Check:
     """That the parts of a program fit one another."""
 
-    def __init__(self, tokens: Tokens, spec: Spec, inputs: _Inputs, result: Token, graph: Token) -> None:
+    def __init__(self, tokens: Tokens, spec: Spec, inputs: dict[int, Token], result: Token, graph: Token) -> None:
         self.tokens = tokens
         self.spec = spec
         self.inputs = inputs
@@ -353,14 +352,17 @@ class _Check:
         self._names()
 
     def _inputs(self) -> None:
-        from_trees = [leaf.index for a in self.spec.arguments for leaf in _leaves(a.tree)]
+        from_trees = [leaf.index for a in self.spec.arguments for leaf in leaves(a.tree)]
         used = Counter([*from_trees, *[n.input for n in self.spec.numbers], *[s.input for s in self.spec.state]])
-        for i, token in enumerate(self.inputs.tokens):
+        for i, value in enumerate(self.spec.graph.inputs):
             if used[i] != 1:
-                self.tokens.fail(f"input {token.text} belongs to {used[i]} arguments, numbers and state entries", token)
+                shown = f"{i} ({value.name})" if value.name else str(i)
+                self.tokens.fail(
+                    f"input {shown} of the graph belongs to {used[i]} arguments or state entries", self.graph
+                )
         for n in self.spec.numbers:
             if self.spec.graph.inputs[n.input].type.shape:
-                self.tokens.fail(f"number {n.name!r} has more than one element", self.inputs.tokens[n.input])
+                self.tokens.fail(f"number {n.name!r} has more than one element", self.inputs[n.input])
 
         self._dims(from_trees)
 
@@ -373,11 +375,11 @@ class _Check:
                 self.tokens.fail(f"dimension {name!r} is no axis of an argument", self.result)
         for s in self.spec.state:
             if any(isinstance(n, SymbolicInt) for n in inputs[s.input].type.shape):
-                self.tokens.fail(f"state {s.name!r} can't have a dynamic size", self.inputs.tokens[s.input])
+                self.tokens.fail(f"state {s.name!r} can't have a dynamic size", self.inputs[s.input])
 
     def _outputs(self) -> None:
         graph = self.spec.graph
-        for leaf in _leaves(self.spec.result):
+        for leaf in leaves(self.spec.result):
             if leaf.index >= len(graph.outputs):
                 self.tokens.fail(f"there is no output {leaf.index}", self.result)
         taken = set()
@@ -385,10 +387,10 @@ class _Check:
             if s.output is None:
                 continue
             if s.output >= len(graph.outputs) or s.output in taken:
-                self.tokens.fail(f"state {s.name!r} can't be output {s.output}", self.inputs.tokens[s.input])
+                self.tokens.fail(f"state {s.name!r} can't be output {s.output}", self.inputs[s.input])
             taken.add(s.output)
             if graph.outputs[s.output].type != graph.inputs[s.input].type:
-                self.tokens.fail(f"state {s.name!r} changes its type", self.inputs.tokens[s.input])
+                self.tokens.fail(f"state {s.name!r} changes its type", self.inputs[s.input])
 
     def _names(self) -> None:
         spec = self.spec
@@ -398,12 +400,6 @@ class _Check:
         ):
             if len(set(names)) != len(names):
                 self.tokens.fail(f"a name of {what} is there twice", self.result)
-
-
-def _leaves(tree: Tree) -> list[Leaf]:
-    if isinstance(tree, Leaf):
-        return [tree]
-    return [leaf for item in tree.items for leaf in _leaves(item)] if isinstance(tree, Container) else []
 
 
 def _plain(tree: Tree) -> Any:

@@ -135,6 +135,15 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
             yield from leaves(item)
 
 
+def renumbered(tree: Tree, numbers: Mapping[int, int]) -> Tree:
+    """The tree with other numbers for its leaves."""
+    if isinstance(tree, Leaf):
+        return Leaf(numbers[tree.index])
+    if not isinstance(tree, Container):
+        return tree
+    return Container(tree.kind, tuple([renumbered(x, numbers) for x in tree.items]), tree.keys, tree.title)
+
+
 def build(tree: Tree, tensors: Mapping[int, Any], sizes: Mapping[str, int]) -> Any:
     """The object that `tree` describes, with these tensors as leaves."""
     if isinstance(tree, Leaf):

@@ -136,7 +136,7 @@ BROKEN = {
     "op": ("tanh(", "than(", r"line \d+, column \d+: there is no op called 'than'"),
     "kind": (": parameter", ": weight", r"line \d+, column \d+: no kind of state is called 'weight'"),
     "input": ('"input" = %input', '"input" = %inputs', "line 5, column .*: %inputs is no input of the graph"),
-    "twice": ('"0.bias" = %"0.bias"', '"0.bias" = %"0.weight"', r"line \d+, column \d+: input .* belongs to 2"),
+    "twice": ('"0.bias" = %"0.bias"', '"0.bias" = %"0.weight"', r"line 7, column 18: %\"0.weight\" is there twice"),
     "output": ("result output 0", "result output 1", "there is no output 1"),
     "bounds": ("batch = 2, min 1", "batch = 2, min 3", "line 4, column 5: length 2 does not fit batch >= 3"),
     "weights": ("weights beside", "weights here 5", "they can't begin at byte 5"),
