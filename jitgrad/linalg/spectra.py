@@ -86,7 +86,10 @@ def eigvals(A: Tensor) -> Tensor:
     >>> jg.linalg.eigvals(jg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([2.+0.j, 1.+0.j])
     """
-    return apply(EigVals(), square("linalg.eigvals", A))
+    x = square("linalg.eigvals", A)
+    if x.requires_grad:  # the gradient pairs them with eigenvectors, so both come from one call of LAPACK
+        return apply_all(Eig(), x)[0]
+    return apply(EigVals(), x)
 
 
 @function
