@@ -67,9 +67,12 @@ def numpy_names(f: F) -> F:
     @functools.wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            kwargs = {_NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
+            kwargs = {names.get(k, k): v for k, v in kwargs.items()}
         return f(*args, **kwargs)
 
+    code = f.__code__  # type: ignore[attr-defined]
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    names = {k: v for k, v in _NUMPY_NAMES.items() if k not in own}
     return function  # type: ignore[return-value]
 
 

@@ -147,3 +147,11 @@ def test_out_is_a_pair():
     values, indices = jg.sort(jg.tensor([3.0, 1.0]), out=out)
     assert values is out[0] and indices.tolist() == [1, 0]
     assert jg.max(jg.tensor([[1.0, 4.0]]), 1, out=(jg.empty(0), jg.empty(0, dtype=jg.int64))).indices.tolist() == [1]
+
+
+def test_integrals_over_points_by_name():
+    y, x = jg.tensor([1.0, 2.0]), jg.tensor([0.0, 3.0])
+    assert jg.trapezoid(y, x=x).item() == 4.5
+    assert jg.cumulative_trapezoid(y, x=x, axis=0).tolist() == [4.5]
+    with pytest.raises(TypeError, match="not both"):
+        jg.trapezoid(y, x, dx=2)
