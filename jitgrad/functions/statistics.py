@@ -20,6 +20,7 @@ from jitgrad.ir.ops.statistics import Mean, Var
 from ..aliasing import alias
 from ..dispatch import apply
 from ..errors import located
+from ..mode import local
 from ..promotion import float_dtype
 from ..tensor import Tensor
 from .dims import Dims, reduced_axes
@@ -89,6 +90,8 @@ def _moments(
 
 def root(x: Tensor) -> Tensor:
     """The square root, with gradient 0 at 0."""
+    if not x._requires_grad and local.mode.tracer is None:
+        return x.sqrt()  # type: ignore[attr-defined, no-any-return]
     shape = x._data.shape
     at_zero = apply(Eq(), x, filled(shape, x.dtype, 0))
     safe = apply(Where(), at_zero, filled(shape, x.dtype, 1), x)

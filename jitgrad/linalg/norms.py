@@ -79,9 +79,9 @@ def vector_norm_of(x: Tensor, order: float, axes: tuple[int, ...], keepdim: bool
     if x.dtype.itemsize == 2:
         x = convert(x, dtypes.float32)
     if order == 2.0:
-        squares = apply(Real(), apply(Mul(), x, apply(Conj(), x))) if x.dtype.is_complex else apply(Mul(), x, x)
         if axes and math.prod(x.shape[a] for a in axes) == 1:
             return convert(reduction(Sum, axes, keepdim)(apply(Abs(), x)), narrow)
+        squares = apply(Real(), apply(Mul(), x, apply(Conj(), x))) if x.dtype.is_complex else x * x  # type: ignore[operator]
         return convert(root(reduction(Sum, axes, keepdim)(squares)), narrow)
     size = apply(Abs(), x)
     if order in (math.inf, -math.inf):
