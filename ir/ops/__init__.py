@@ -27,6 +27,7 @@ from . import (
     float_parts,
     fourier,
     gamma,
+    grid_sample,
     history,
     indexing,
     integers,
@@ -120,6 +121,7 @@ _MODULES: tuple[ModuleType, ...] = (
     pooling,
     resample,
     unpool,
+    grid_sample,
     attention,
     normalization,
 )

@@ -5,6 +5,7 @@ from ops.nn_samples import POOLS
 from ops.sampling import FLOATS, Sample, integers, rng, uniform
 
 from jitgrad.ir import dtypes
+from jitgrad.ir.ops.grid_sample import GridSample
 from jitgrad.ir.ops.pooling import MaxPoolIndices
 from jitgrad.ir.ops.resample import Resample, ResampleTranspose, TakeClamped
 from jitgrad.ir.ops.unpool import Unpool
@@ -111,7 +112,37 @@ def _unpools():
     yield Sample(Unpool(6), (uniform((0, 3), F64), index[:0]))
 
 
+GRIDS = [
+    ((2, 3, 4, 5), (3, 2), GridSample("bilinear", "zeros", False)),
+    ((1, 2, 4, 3), (3, 2), GridSample("bilinear", "border", True)),
+    ((1, 2, 4, 3), (1, 2), GridSample("bilinear", "reflection", False)),
+    ((1, 2, 4, 3), (3, 2), GridSample("nearest", "reflection", True)),
+    ((1, 2, 4, 3), (2, 2), GridSample("bicubic", "zeros", True)),
+    ((1, 2, 1, 1), (2, 2), GridSample("bicubic", "reflection", True)),
+    ((1, 2, 3, 2, 4), (1, 2, 2), GridSample("bilinear", "zeros", True)),
+    ((1, 2, 3, 2, 4), (2, 1, 3), GridSample("nearest", "border", False)),
+]
+
+
+def _grid_samples():
+    for shape, out, op in GRIDS:
+        oracle = lambda x, g, op=op: _functional("grid_sample", x, g, *op.attributes().values())  # noqa: E731
+        for dtype in (dtypes.float32, F64):
+            grid = uniform((shape[0], *out, len(out)), dtype, -1.3, 1.3, seed=1)
+            # Where places are moved inside or jump, derivatives do too.
+            smooth = op.padding == "zeros" and op.mode != "nearest"
+            yield Sample(op, (uniform(shape, dtype), grid), oracle, smooth=smooth, ulps=256)
+    special = np.array([[[[np.nan, 0.0], [0.3, np.inf], [-np.inf, 0.1]]]])
+    for padding in ("zeros", "border"):
+        op = GridSample("nearest", padding, True)
+        oracle = lambda x, g, op=op: _functional("grid_sample", x, g, *op.attributes().values())  # noqa: E731
+        yield Sample(op, (uniform((1, 1, 2, 3), F64), special), oracle, label=" special")
+    half = (uniform((1, 2, 3, 3), dtypes.float16), uniform((1, 2, 2, 2), dtypes.float16, seed=1))
+    yield Sample(GridSample("bilinear", "zeros", False), half)
+
+
 TABLE = {
+    "grid_sample": _grid_samples,
     "resample": _resamples,
     "resample_transpose": _transposes,
     "take_clamped": _takes,

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import warnings
 from typing import Any
 
 import numpy as np
 
 from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError, UnsupportedError, operand_lines
-from jitgrad.ir.ops.broadcast import accumulator_dtype
-from jitgrad.ir.ops.history import WithHistory
-from jitgrad.ir.ops.resample import TakeClamped
+from jitgrad.ir.ops.grid_sample import GridSample
 
 from ...dispatch import apply, constant
 from ...errors import located
-from ...functions.comparison import choose
 from ...functions.linalg import matmul
-from ...functions.pointwise import check_tensor, convert, filled
+from ...functions.pointwise import check_tensor
 from ...functions.registry import public
-from ...functions.shape import permute
 from ...tensor import Tensor
 from .arguments import reshaped
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
-_CUBIC = -0.75  # the slope of the cubic convolution kernel at 1
 
 
 def grid_sample(
@@ -136,97 +129,7 @@ def _check(x: Tensor, grid: Tensor, mode: str) -> None:
 def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
     x, at = check_tensor(input, "grid_sample"), check_tensor(grid, "grid_sample")
     _check(x, at, mode)
-    wide = accumulator_dtype(x.dtype)
-    n, c, *lengths = x.shape
-    rank = len(lengths)
-    rows = permute(convert(x, wide), (0, *range(2, rank + 2), 1)).reshape(n * math.prod(lengths), c)  # type: ignore[attr-defined]
-    positions: list[Any] = [convert(at, wide).select(-1, rank - 1 - a) for a in range(rank)]  # type: ignore[attr-defined]
-    centred = [_unnormalised(p, length, align) for p, length in zip(positions, lengths, strict=True)]
-    if mode != "bicubic":
-        centred = [_brought_inside(p, length, padding, align) for p, length in zip(centred, lengths, strict=True)]
-    taps = [_TAPS[mode](p) for p in centred]
-    out: Any = 0
-    for chosen in itertools.product(*taps):
-        places = [place for place, _ in chosen]
-        if mode == "bicubic":
-            places = [_brought_inside(p, m, padding, align) for p, m in zip(places, lengths, strict=True)]
-        weight: Any = math.prod([w for _, w in chosen], start=1)
-        out = out + _weighted_rows(rows, places, tuple(lengths), weight)
-    return convert(permute(out, (0, rank + 1, *range(1, rank + 1))), x.dtype)
-
-
-def _weighted_rows(rows: Tensor, places: list[Any], lengths: tuple[int, ...], weight: Any) -> Any:
-    """The rows of the elements at `places`, times the weights; zeros outside."""
-    n = places[0].shape[0]
-    inside: Any = None
-    flat: Any = reshaped(constant(np.arange(n), rows), (n, *(1,) * (places[0].ndim - 1)))
-    for place, length in zip(places, lengths, strict=True):
-        within = (place >= 0) & (place <= length - 1)
-        inside = within if inside is None else inside & within
-        flat = flat * length + choose("grid_sample", within, place, 0).long()  # type: ignore[attr-defined]
-    taken: Any = apply(TakeClamped(0), rows, flat)
-    if not isinstance(weight, int):
-        taken = taken * weight.unsqueeze(-1)
-    return choose("grid_sample", inside.unsqueeze(-1), taken, 0)
-
-
-def _unnormalised(position: Any, length: int, align: bool) -> Any:
-    """Positions from -1 to 1 as indices."""
-    if align:
-        return (position + 1) * ((length - 1) / 2)
-    return ((position + 1) * length - 1) / 2
-
-
-def _brought_inside(position: Any, length: int, padding: str, align: bool) -> Any:
-    if padding == "zeros":
-        return position
-    if padding == "reflection":
-        position = _reflected(position, length, align)
-    limited = position.clamp(0, length - 1)
-    # NaN is nowhere; PyTorch takes the first element there.
-    return choose("grid_sample", position == position, limited, 0)
-
-
-def _reflected(position: Any, length: int, align: bool) -> Any:
-    """Mirrored at the ends as often as it takes."""
-    low, span = (0.0, length - 1.0) if align else (-0.5, float(length))
-    if span <= 0:
-        return position * 0
-    distance = (position - low).abs()
-    flips = (distance / span).floor().detach()
-    extra = distance - flips * span
-    return choose("grid_sample", flips % 2 == 0, extra + low, span - extra + low)
-
-
-def _nearest_tap(position: Any) -> list[tuple[Any, Any]]:
-    """The nearest place; the gradient of positions is zero, and not missing."""
-    one = filled(tuple(position.shape), position.dtype, 1)
-    weight = apply(WithHistory(), one, position * 0) if position.requires_grad else 1
-    return [(position.detach().round(), weight)]
-
-
-def _linear_taps(position: Any) -> list[tuple[Any, Any]]:
-    first = position.detach().floor()
-    part = position - first
-    return [(first, 1 - part), (first + 1, part)]
-
-
-def _cubic_taps(position: Any) -> list[tuple[Any, Any]]:
-    """Keys's cubic convolution (1981, doi:10.1109/TASSP.1981.1163711)."""
-    first, a = position.detach().floor(), _CUBIC
-    t = position - first
-
-    def near(d: Any) -> Any:
-        return ((a + 2) * d - (a + 3)) * d * d + 1
-
-    def far(d: Any) -> Any:
-        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-
-    weights = (far(t + 1), near(t), near(1 - t), far(2 - t))
-    return [(first + (i - 1), w) for i, w in enumerate(weights)]
-
-
-_TAPS = {"nearest": _nearest_tap, "bilinear": _linear_taps, "bicubic": _cubic_taps}
+    return apply(GridSample(mode, padding, align), x, at)
 
 
 @public("affine_grid_generator", method=False)
