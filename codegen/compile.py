@@ -19,7 +19,7 @@ from .cache import COUNTERS
 from .cpu.kernels import compile_kernels
 from .encode import encode
 from .executable import Executable
-from .fuse.program import ProductStep, fuse
+from .fuse.program import HostStep, ProductStep, fuse
 from .loops.ir import Kernel
 from .loops.verify import verify_kernel
 from .lower import CPU_TUNING, GPU_TUNING, nbytes_of
@@ -65,14 +65,14 @@ def compile_graph(
     >>> run([np.array([1, 2, 3], np.float32)])
     [array([2., 4., 6.], dtype=float32)]
     """
-    with _LOCK:
+    with EXCLUSIVE:
         return _compile(graph, name, aliases, options, observer, device)
 
 
 # Expressions are interned in one table, which takes one compilation at a time; a child must not inherit a held lock.
-_LOCK: Final = threading.RLock()
+EXCLUSIVE: Final = threading.RLock()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+    os.register_at_fork(before=EXCLUSIVE.acquire, after_in_parent=EXCLUSIVE.release, after_in_child=EXCLUSIVE.release)
 
 
 def _compile(
@@ -127,6 +127,7 @@ def _describe(stats: Stats, plan: Plan, kernels: Sequence[Kernel]) -> None:
     stats.kernels = len(kernels)
     stats.reused = stats.kernels - stats.compiled
     stats.arena_bytes = plan.arena_bytes
+    stats.host_steps = sum(isinstance(step, HostStep) for step in plan.steps)
     for step, launches in zip(plan.steps, plan.launches):
         if isinstance(step, ProductStep):
             x, y = step.node.operands

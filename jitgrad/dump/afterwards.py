@@ -18,7 +18,7 @@ from ..compiler.key import call_key, flatten_call
 from ..errors import located
 from .content import Compilation
 from .html_page import page_html
-from .machine_code import kernel_texts
+from .machine_code import EXCLUSIVE, kernel_texts
 from .notebook import Page
 from .writer import DumpWriter
 
@@ -56,7 +56,9 @@ def page_of(what: Any, measure: bool, sizes: Mapping[str, int] | None) -> Page:
         return Page(page_html(Compilation(found.name, stages)))
     prepare(found.graph, DEFAULT, lambda name, graph: stages.append((name, graph)))
     timing = _time(found.executable) if measure else None
-    return Page(page_html(Compilation(found.name, stages, found.executable, timing), kernel_texts(found.executable)))
+    with EXCLUSIVE:
+        code = kernel_texts(found.executable)
+        return Page(page_html(Compilation(found.name, stages, found.executable, timing), code))
 
 
 def newest_graph(what: Any) -> Graph:

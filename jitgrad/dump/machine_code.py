@@ -1,13 +1,19 @@
-"""The code of an executable's kernels at each level, as text."""
+"""The code of an executable's kernels at each level, as text.
+
+Making it makes expressions, which are interned: hold `EXCLUSIVE`, as compiling does.
+"""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
+from jitgrad.codegen.compile import EXCLUSIVE
 from jitgrad.codegen.describe import kernels_of
 from jitgrad.codegen.loops.printer import print_kernel
 from jitgrad.codegen.program_text import groups_text, kernels_text, plan_text
+
+__all__ = ["EXCLUSIVE", "kernel_texts", "native_texts", "stage_texts"]
 
 
 def stage_texts(executable: Any) -> dict[str, str]:

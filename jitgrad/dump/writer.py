@@ -90,10 +90,12 @@ class DumpWriter:
         """Write what follows from the executable, if there is one, and the page."""
         self.compilation.executable = executable
         self.compilation.timing = timing
-        code: list[dict[str, str]] = []
-        if executable is not None:
-            from .machine_code import kernel_texts, stage_texts  # code generation is loaded: something was compiled
+        if executable is None:
+            self._write("index.html", page_html(self.compilation))
+            return
+        from .machine_code import EXCLUSIVE, kernel_texts, stage_texts  # code generation is loaded already
 
+        with EXCLUSIVE:
             code = kernel_texts(executable)
             for stage, text in stage_texts(executable).items():
                 self._stage(stage, text)
@@ -101,7 +103,7 @@ class DumpWriter:
                 texts = [found[level] for found in code if level in found]
                 if texts:
                     self._stage(stage, "\n".join(texts))
-        self._write("index.html", page_html(self.compilation, code))
+            self._write("index.html", page_html(self.compilation, code))
 
     def _stage(self, stage: str, text: str) -> None:
         self._write(f"{self._count:02d}-{_file_name(stage)}{_SUFFIXES.get(stage, '.txt')}", text)

@@ -1,6 +1,7 @@
 """Writing dumps: while compiling, afterwards, with times, and what happens where it can't be done."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -161,3 +162,25 @@ def test_graphs_that_passes_leave_as_they_are(tmp_path):
     assert [n for n in names(folder) if n.startswith("0")][:2] == ["00-traced.txt", "01-groups.txt"]
     (out,) = executable([np.zeros(2, np.float32)])
     assert out.tolist() == [0.0, 0.0]
+
+
+def test_dumping_and_compiling_at_once(tmp_path):
+    f = compiled()
+    faults = []
+
+    def work(k):
+        try:
+            if k % 2:
+                f.dump(tmp_path / str(k))
+            else:
+                g = jg.compile(lambda x: (x * (k + 2.0)).tanh().sum(0) + x.mean())
+                assert g(jg.zeros(3, 4)).tolist() == [0.0] * 4
+        except Exception as error:  # an assertion in a thread is seen by nobody else
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not faults
