@@ -65,13 +65,18 @@ class Mapping:
         if extent <= 0:
             return Geometry(0, 1)
         if self.by_block:
-            longest = max(target.threads if n is None else n for n in (_extent(x, slots) for x in self.threaded))
-            return Geometry(min(extent, target.blocks), _block(longest, target))
+            block = _block(max(self._shares(x, slots, target) for x in self.threaded), target)
+            return Geometry(min(extent, target.blocks), block)
         if self.parallel is None:
             return Geometry(1, 1)
         block = _block(extent, target)
         each = block * self.unrolled.get(self.parallel, 1)
         return Geometry(min(-(-extent // each), target.blocks), block)
+
+    def _shares(self, loop: Loop, slots: Sequence[int], target: Target) -> int:
+        """How many threads a loop keeps busy: with several iterations side by side where it is unrolled."""
+        extent = _extent(loop, slots)
+        return target.threads if extent is None else -(-extent // self.unrolled.get(loop, 1))
 
 
 def _block(iterations: int, target: Target) -> int:
