@@ -65,16 +65,12 @@ def _of_one(op: Pointwise) -> Callable[..., Any]:
     return _named(function, op)
 
 
-def _of_two(op: Pointwise, first: str, second: str) -> Callable[..., Any]:
-    """The function of an op with two operands called `first` and `second`; one of them may be a number."""
+def _polynomial(op: Pointwise) -> Callable[..., Any]:
+    """The function of a polynomial: a place and a degree, one of which may be a number."""
 
-    def function(*args: Any, **kwargs: Any) -> Tensor:
-        given = [*args, *(kwargs.pop(name) for name in (first, second)[len(args) :] if name in kwargs)]
-        if len(given) != 2 or kwargs:
-            raise TypeError(f"{op.name}() takes two arguments, '{first}' and '{second}'")
-        if not isinstance(given[0], Tensor):
-            check_tensor(given[1], op.name)
-        return pointwise(op, *given)
+    def function(input: Operand, n: Operand) -> Tensor:
+        check_tensors(op.name, input, n, "either")
+        return pointwise(op, input, n)
 
     return _named(function, op)
 
@@ -103,19 +99,33 @@ scaled_modified_bessel_k0 = _of_one(bessel.ScaledModifiedBesselK0())
 scaled_modified_bessel_k1 = _of_one(bessel.ScaledModifiedBesselK1())
 spherical_bessel_j0 = _of_one(bessel.SphericalBesselJ0())
 
-chebyshev_polynomial_t = _of_two(polynomial.ChebyshevT(), "input", "n")
-chebyshev_polynomial_u = _of_two(polynomial.ChebyshevU(), "input", "n")
-chebyshev_polynomial_v = _of_two(polynomial.ChebyshevV(), "input", "n")
-chebyshev_polynomial_w = _of_two(polynomial.ChebyshevW(), "input", "n")
-hermite_polynomial_h = _of_two(polynomial.HermiteH(), "input", "n")
-hermite_polynomial_he = _of_two(polynomial.HermiteHe(), "input", "n")
-laguerre_polynomial_l = _of_two(polynomial.LaguerreL(), "input", "n")
-legendre_polynomial_p = _of_two(polynomial.LegendreP(), "input", "n")
-shifted_chebyshev_polynomial_t = _of_two(polynomial.ShiftedChebyshevT(), "input", "n")
-shifted_chebyshev_polynomial_u = _of_two(polynomial.ShiftedChebyshevU(), "input", "n")
-shifted_chebyshev_polynomial_v = _of_two(polynomial.ShiftedChebyshevV(), "input", "n")
-shifted_chebyshev_polynomial_w = _of_two(polynomial.ShiftedChebyshevW(), "input", "n")
-zeta = _of_two(Zeta(), "input", "other")
+chebyshev_polynomial_t = _polynomial(polynomial.ChebyshevT())
+chebyshev_polynomial_u = _polynomial(polynomial.ChebyshevU())
+chebyshev_polynomial_v = _polynomial(polynomial.ChebyshevV())
+chebyshev_polynomial_w = _polynomial(polynomial.ChebyshevW())
+hermite_polynomial_h = _polynomial(polynomial.HermiteH())
+hermite_polynomial_he = _polynomial(polynomial.HermiteHe())
+laguerre_polynomial_l = _polynomial(polynomial.LaguerreL())
+legendre_polynomial_p = _polynomial(polynomial.LegendreP())
+shifted_chebyshev_polynomial_t = _polynomial(polynomial.ShiftedChebyshevT())
+shifted_chebyshev_polynomial_u = _polynomial(polynomial.ShiftedChebyshevU())
+shifted_chebyshev_polynomial_v = _polynomial(polynomial.ShiftedChebyshevV())
+shifted_chebyshev_polynomial_w = _polynomial(polynomial.ShiftedChebyshevW())
+
+
+@with_out
+def zeta(input: Operand, other: Operand) -> Tensor:
+    """The Hurwitz zeta function `sum((k + other)**-input for k from 0 on)`, elementwise; one may be a number.
+
+    Infinite for `input` 1 and where `other` is a whole number up to 0; NaN for `input` below 1. Differentiable in
+    `other`.
+
+    >>> import jitgrad as jg
+    >>> jg.special.zeta(jg.tensor([2.0]), 1)
+    tensor([1.6449])
+    """
+    check_tensors("zeta", input, other, "either")
+    return pointwise(Zeta(), input, other)
 
 
 @with_out
