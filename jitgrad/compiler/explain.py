@@ -107,6 +107,8 @@ class Explanation:
                 f"      a call: {stats.bytes / 1e6:.3g} MB, {stats.flops / 1e6:.3g} Mflop, "
                 f"arena {stats.arena_bytes} bytes; compile stages (ms): {stages}"
             )
+            if stats.host_steps:
+                lines.append(f"      {stats.host_steps} operations have no kernel and run through NumPy on the host")
         lines += [
             f"  eager ({e.runs} runs): {e.reason}" + (f" at {e.location}" if e.location else "") for e in self.eager
         ]
