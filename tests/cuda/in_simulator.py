@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from codegen import formulas
 from jitgrad.codegen.compile import compile_graph
 from jitgrad.codegen.cuda.kernels import compile_kernels, simulate
 from jitgrad.codegen.cuda.target import SIMULATOR
+from jitgrad.codegen.lower import GPU_TUNING, Tuning
 from jitgrad.codegen.options import DEFAULT
 from jitgrad.codegen.prepare import prepare
 from jitgrad.ir import dtypes, interpreter
@@ -47,6 +49,7 @@ def typed(*shape: int, dtype: dtypes.DType) -> TensorType:
     return TensorType(shape, dtype)
 
 
+CHUNKED = replace(GPU_TUNING, long_row=4, few_rows=100, chunk=16)  # as if these rows were long
 LONG = ("cumsum long", "cumsum few columns", "index add", "histogram")  # minutes in the simulator
 SEED = [typed(dtype=dtypes.int64)] * 2
 FAMILIES: dict[str, list[Case]] = {
@@ -67,6 +70,11 @@ FAMILIES: dict[str, list[Case]] = {
         ([f32(2, 3, 33)], formulas.layer_norm),
         ([f32(3, 2, 5, 6)], lambda b, x: b(Sum((0, 2, 3), False), x)),
         ([f32(2, 50)], lambda b, x: (b(ArgMax((1,), True), x), b(Prod((1,), False), x))),
+    ],
+    "long rows": [
+        ([f32(3, 40)], formulas.softmax),
+        ([f32(2, 3, 33)], formulas.layer_norm),
+        ([f32(3, 2, 5, 6), f32(2)], formulas.moments),
     ],
     "split reductions": [
         ([f32(7, 9)], formulas.log_softmax_sum),
@@ -111,7 +119,7 @@ def agree(have: Any, want: Any) -> bool:
     return bool(np.allclose(have.astype(np.float64), want.astype(np.float64), rtol=width, atol=width))
 
 
-def run_case(types: list[TensorType], formula: Formula, counted: Callable[[Any], None]) -> bool:
+def run_case(types: list[TensorType], formula: Formula, tuning: Tuning, counted: Callable[[Any], None]) -> bool:
     """Whether the simulator, the interpreter and the CPU agree."""
     graph, inputs = prepare(build(types, formula), DEFAULT), formulas.arrays(types, seed=3)
 
@@ -119,8 +127,8 @@ def run_case(types: list[TensorType], formula: Formula, counted: Callable[[Any],
         counted(one.kernel)
         simulated(one, arrays)
 
-    have = run_graph(graph, inputs, launch)
-    again = run_graph(graph, inputs, launch)
+    have = run_graph(graph, inputs, launch, tuning)
+    again = run_graph(graph, inputs, launch, tuning)
     repeats = all(a.tobytes() == b.tobytes() for a, b in zip(have, again))
     wanted = (interpreter.run(graph, inputs), compile_graph(graph)(inputs))
     return repeats and all(agree(h, w) for want in wanted for h, w in zip(have, want, strict=True))
@@ -131,7 +139,8 @@ def main() -> None:
     report = {}
     for family, cases in FAMILIES.items():
         start, kernels = time.perf_counter(), set[Any]()
-        passed = [run_case(types, formula, kernels.add) for types, formula in cases]
+        tuning = CHUNKED if family == "long rows" else GPU_TUNING
+        passed = [run_case(types, formula, tuning, kernels.add) for types, formula in cases]
         report[family] = {
             "cases": len(cases), "agree": sum(passed), "kernels": len(kernels),
             "seconds": round(time.perf_counter() - start, 1),
