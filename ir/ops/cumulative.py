@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, scalar
 from ..builder import Builder
+from ..dtypes import DType
 from ..errors import DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, Op, Values, op
+from ..op import Array, Cotangents, Op, ScanOp, Values, op
+from ..scalar import Expr, Fn
 from ..types import TensorType
 from .arithmetic import Mul, Sub
+from .broadcast import accumulator_dtype
 from .comparison import Eq
 from .complex import conj
 from .creation import full_like, zeros_like
@@ -110,8 +114,14 @@ def _log_add(x: Array, y: Array) -> Array:
     return np.where(empty, high, high + np.log1p(np.exp(low - np.where(empty, 0, high))))
 
 
+def _log_add_expr(x: Expr, y: Expr) -> Expr:
+    """log(exp(x) + exp(y)) without overflow, as `numpy.logaddexp` has it."""
+    high, low = scalar.maximum(x, y), scalar.minimum(x, y)
+    return scalar.where(x.eq(y), x + math.log(2.0), high + scalar.apply(Fn.LOG1P, scalar.exp(low - high)))
+
+
 @op
-class LogCumSumExp(Op):
+class LogCumSumExp(ScanOp):
     """`log(cumsum(exp(x)))` along `axis`, without overflow. Half types are computed in float32."""
 
     axis: int
@@ -134,9 +144,22 @@ class LogCumSumExp(Op):
                 out[i] = _log_add(out[i], out[i - 1])
             return np.ascontiguousarray(np.moveaxis(out, 0, self.axis))
 
-    def can_emit(self, *operands: TensorType) -> bool:
-        """Never: it runs by NumPy."""
-        return False
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """The logarithm of nothing."""
+        return (scalar.const(-math.inf, accumulator_dtype(dtype)),)
+
+    def step(self, accumulators: tuple[Expr, ...], elements: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """One more in the sum."""
+        (total,), (x,) = accumulators, elements
+        return (_log_add_expr(total, scalar.convert(x, total.dtype)),)
+
+    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Both sums together."""
+        return (_log_add_expr(left[0], right[0]),)
+
+    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
+        """The logarithm."""
+        return scalar.convert(accumulators[0], dtype)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
