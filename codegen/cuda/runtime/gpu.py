@@ -20,6 +20,7 @@ from .pool import MemoryPool
 from .protocol import Array, DeviceProperties, OutOfMemoryError, Runtime
 
 _STREAMS: Final = 32
+_making: Final = threading.Lock()
 
 
 class StreamHandle:
@@ -41,7 +42,7 @@ class Gpu:
         self.index = index
         self.device = Device("cuda", index)
         self.pool = MemoryPool(runtime, index)
-        self.default_stream = StreamHandle(runtime, index)
+        self._default_stream: StreamHandle | None = None
         self._streams: dict[int, list[StreamHandle]] = {}  # by priority
         self._turns = itertools.count()
         self.kept: list[Any] | None = None  # while a graph is captured: the memory that it uses
@@ -54,6 +55,14 @@ class Gpu:
             self._properties = self.runtime.properties(self.index)
         return self._properties
 
+    @property
+    def default_stream(self) -> StreamHandle:
+        """The stream that threads use unless told otherwise; made when needed, because that starts the device."""
+        if self._default_stream is None:
+            with _making:
+                self._default_stream = self._default_stream or StreamHandle(self.runtime, self.index)
+        return self._default_stream
+
     def new_stream(self, priority: int = 0) -> StreamHandle:
         """A stream beside the default one. There are a few for each priority, handed out in turn."""
         made = self._streams.setdefault(priority, [])
@@ -65,7 +74,7 @@ class Gpu:
     @property
     def current_stream(self) -> StreamHandle:
         """This thread's stream on this device."""
-        return _here.streams.get(self.index, self.default_stream)
+        return _here.streams.get(self.index) or self.default_stream
 
     @property
     def stream(self) -> int:
