@@ -51,16 +51,19 @@ class Explorer:
 
     def explore(self, first: Captured, constraints: Sequence[Constraint]) -> None:
         """Find graph, result, bounds and constraints; `first` is the trace at the examples."""
-        self.example = dict(first.sizes)
-        self._seen[tuple(self.example.values())] = first
+        given = self.example = dict(first.sizes)
+        self._seen[tuple(given.values())] = first
         self._note(constraints)
         self.samples = [first]
         self._fit([first, self._again()])
+        first = self._not_at_one(first)
         self.samples = [first, *[self._vary(name) for name in self.dims]]
         if self.dims:
             self._fit([*self.samples, *self._together(_PROBES)])
             self._test()
             self._look_again()
+            if not self._allows(given) or self.verdict(given) is not SAME:
+                raise self._disagrees(given, Differs("the graphs differ"))
         self.constraints = {k: c for k, c in self.constraints.items() if not always_holds(c, self.dims)}
 
     # tracing ------------------------------------------------------------------------------------------------
@@ -85,6 +88,17 @@ class Explorer:
         found, constraints = self._trace(self.example)
         self._note(constraints)
         return found
+
+    def _not_at_one(self, first: Captured) -> Captured:
+        """A trace to start from at which no length is 0 or 1, where functions often do less than elsewhere."""
+        sizes = {
+            n: next((m for m in (k, 2, 3, 4) if m > 1 and self.dims[n].allows(m)), k) for n, k in self.example.items()
+        }
+        if sizes == self.example or not self._allows(sizes) or isinstance(self._attempt(sizes), Exception):
+            return first
+        self.example = sizes
+        self.dims = {n: dataclasses.replace(d, example=sizes[n]) for n, d in self.dims.items()}
+        return self.trace(sizes)
 
     def _note(self, constraints: Sequence[Constraint]) -> None:
         for c in constraints:

@@ -42,7 +42,7 @@ def make_program(
         first, constraints = steady.first()
         explorer = Explorer(steady.trace, example.dims, example.fixed)
         explorer.explore(first, constraints)
-        assembly = _Assembly(example, explorer, first.roles, first.updates)
+        assembly = _Assembly(example, explorer)
         return assembly.program(name or name_of(f), kept).to(first.tracer.placement.where)
     finally:
         steady.restore()
@@ -51,11 +51,11 @@ def make_program(
 class _Assembly:
     """Names inputs, numbers and state, and puts the program together."""
 
-    def __init__(self, example: Example, explorer: Explorer, roles: list[Role], updates: list[tuple[int, int]]) -> None:
+    def __init__(self, example: Example, explorer: Explorer) -> None:
         self.example = example
         self.explorer = explorer
-        self.roles = roles
-        self.outputs = dict(updates)
+        self.roles: list[Role] = explorer.samples[0].roles
+        self.outputs = dict(explorer.samples[0].updates)
         self.known = named_tensors(example.f)
         self.labels: dict[int, str] = {}
         self.numbers: list[Number] = []
@@ -73,7 +73,7 @@ class _Assembly:
                 self._add_state(i, role)
         place = {role.key: i for i, role in enumerate(self.roles) if role.kind == "argument"}
         inputs = list(explorer.graph.inputs)
-        types = example.types(example.sizes)
+        types = example.types({name: dim.example for name, dim in explorer.dims.items()})
         for k, type in enumerate(types):  # those that the graph does not use
             if k not in place:
                 place[k] = len(inputs)

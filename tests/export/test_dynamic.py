@@ -164,6 +164,25 @@ def test_declared_bounds():
             bad()
 
 
+@pytest.mark.parametrize("name", ["attention", "masked mean", "batch norm in training", "convolution", "add", "outer"])
+def test_an_example_of_length_one(name):
+    f, shapes, sizes = FUNCTIONS[name]
+    one = {**sizes, "n": 1}
+    dynamic = dict(zip(("x", "y") if name != "masked mean" else ("x", "mask"), dynamic_axes(shapes), strict=False))
+    program = jg.export(f, tensors(shapes, one), dynamic=dynamic)
+    for n in (1, 2, 5):
+        args = tensors(shapes, {**sizes, "n": n}, seed=n)
+        np.testing.assert_allclose(program(*args).numpy(), f(*args).numpy(), 1e-4, 1e-5)
+
+
+def test_an_example_that_is_a_case_of_its_own_is_refused():
+    def f(x):
+        return x.squeeze(0) * 2 if int(x.shape[0]) == 1 else x
+
+    with pytest.raises(CompileError, match="does something else"):
+        jg.export(f, (jg.ones(1, 3),), dynamic=BATCH)
+
+
 def test_mistakes_in_dynamic():
     for dynamic, message in [
         ({"z": {0: "n"}}, "the arguments are"),

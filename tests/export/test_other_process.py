@@ -22,15 +22,17 @@ def batch(n):
     image = random.standard_normal((n, 3, 17, 20)).astype(np.float32)
     return map(jg.from_numpy, (image, random.integers(0, 20, (n, 5)), random.integers(0, 20, (n, 5))))
 
-cnn, lstm, step = Cnn().eval(), Lstm(), train_step()
+cnn, lstm, step, layer = Cnn().eval(), Lstm(), train_step(), jg.nn.LSTM(20, 6, 2, batch_first=True)
 image, tokens, targets = batch(3)
 jg.export(cnn, (image,), dynamic={{"x": {{0: "batch"}}}}).save("cnn.jg")
 jg.export(lstm, (tokens,), dynamic={{"tokens": {{0: "batch"}}}}).save("lstm.jg", folder=True)
+jg.export(layer, (jg.ones(3, 5, 20),), dynamic={{"input": {{0: "batch"}}}}).save("layer.jg")
 jg.export(step, (tokens, targets), dynamic={{"tokens": {{0: "batch"}}, "targets": {{0: "batch"}}}}).save("step.jg")
 arrays = {{}}
 for n in {batches}:
     image, tokens, targets = batch(n)
     out = lstm(tokens)
+    arrays[f"layer{{n}}"] = layer(jg.nn.functional.one_hot(tokens, 20).float())[0]
     arrays |= {{f"image{{n}}": image, f"tokens{{n}}": tokens, f"targets{{n}}": targets}}
     arrays |= {{f"cnn{{n}}": cnn(image), f"scores{{n}}": out["scores"], f"h{{n}}": out["state"][0]}}
     arrays[f"loss{{n}}"] = step(tokens, targets)
@@ -41,13 +43,14 @@ import sys
 import numpy as np
 import jitgrad as jg
 
-cnn, lstm, step = (jg.load_program(f"{name}.jg") for name in ("cnn", "lstm", "step"))
+cnn, lstm, step, layer = (jg.load_program(f"{name}.jg") for name in ("cnn", "lstm", "step", "layer"))
 given, got = np.load("eager.npz"), {}
 for n in BATCHES:
     image, tokens, targets = (jg.from_numpy(given[f"{name}{n}"]) for name in ("image", "tokens", "targets"))
     out = lstm(tokens)
     got |= {f"cnn{n}": cnn(image), f"scores{n}": out["scores"], f"h{n}": out["state"][0]}
     got[f"loss{n}"] = step(tokens, targets)
+    got[f"layer{n}"] = layer(jg.nn.functional.one_hot(tokens, 20).float())[0]
 assert "export.models" not in sys.modules
 np.savez("program.npz", **{k: v.numpy() for k, v in got.items()})
 """
@@ -66,7 +69,7 @@ def folder(tmp_path_factory, request):
 
 
 @pytest.mark.parametrize("n", BATCHES)
-@pytest.mark.parametrize("what", ["cnn", "scores", "h", "loss"])
+@pytest.mark.parametrize("what", ["cnn", "scores", "h", "layer", "loss"])
 def test_equals_eager(folder, what, n):
     want, got = (np.load(folder / f"{name}.npz")[f"{what}{n}"] for name in ("eager", "program"))
     assert want.shape == got.shape and want.dtype == got.dtype
