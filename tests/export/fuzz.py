@@ -250,7 +250,7 @@ class Mutator:
         length = int.from_bytes(data[at - 8 : at], "little")
         if self.random.random() < 0.2 or length > len(data):
             wrong = self.random.choice((0, 1, length + 1, 2**31, 2**63, 2**64 - 1))
-            return data[: at - 8] + wrong.to_bytes(8, "little") + data[at:]
+            return data[: at - 8] + (wrong % 2**64).to_bytes(8, "little") + data[at:]
         header = data[at : at + length].decode(errors="replace")
         numbers = list(re.finditer(r"\d+|\"[^\"]*\"", header))
         if numbers:
