@@ -15,7 +15,7 @@ from jitgrad.ir.types import TensorType
 from ..errors import located
 from ..tensor import Tensor, wrap
 from .spec import Argument, Spec
-from .trees import match
+from .trees import leaves, match
 
 
 @dataclass
@@ -57,20 +57,9 @@ def _assign(spec: Spec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
     for a in [*places[len(args) :], *[a for a in spec.arguments if a.keyword]]:
         if a.name in kwargs:
             found.append((a, kwargs.pop(a.name)))
-        elif not _is_constant(a):
+        elif any(True for _ in leaves(a.tree)):  # constants may be left out
             raise located(ArgumentTypeError(f"{spec.name}: argument {a.name!r} is missing; {spec.signature}"))
     return found
-
-
-def _is_constant(a: Argument) -> bool:
-    """Whether the argument holds no tensors, and so may be left out."""
-    found: dict[int, Any] = {}
-    return not _has_leaves(a.tree) and not found
-
-
-def _has_leaves(tree: Any) -> bool:
-    items = getattr(tree, "items", None)
-    return hasattr(tree, "index") if items is None else any(map(_has_leaves, items))
 
 
 def _number(spec: Spec, name: str, value: Any, type: TensorType) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from jitgrad.ir.call import Call
@@ -41,6 +41,9 @@ class Runner:
         self._executables: Memo[Any] = Memo(_MAX_KEPT)
         self.device = CPU
         self._updates = [(s, s.output) for s in spec.state if s.output is not None]
+        self._state_inputs = [(s.input, s.name) for s in spec.state]
+        self._count = len(spec.graph.inputs)
+        self._updated = frozenset(output for _, output in self._updates)
         self._results = list(dict.fromkeys(leaf.index for leaf in leaves(spec.result)))
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
@@ -76,12 +79,12 @@ class Runner:
         operands = self._operands(bound)
         if local.mode.tracer is not None:
             return self._traced(operands, bound.sizes)
-        self._check_devices(operands)
+        self._check_devices(bound.tensors.values())
         arrays = [t._data for t in operands]
         outs = self._run(arrays, bound.sizes)
         for s, _ in self._updates:
             storage_of(operands[s.input])._version += 1
-        updated = {output for _, output in self._updates}
+        updated = self._updated
         results = {i: wrap(owned(outs[i]) if i in updated else outs[i]) for i in self._results}
         if local.mode.grad and not updated and any(t._requires_grad for t in operands):
             every = [results[i] if i in results else wrap(x) for i, x in enumerate(outs)]
@@ -95,9 +98,9 @@ class Runner:
             self.device = device
             self._executables = Memo(_MAX_KEPT)
 
-    def _check_devices(self, operands: Sequence[Tensor]) -> None:
-        """Tensors are on the program's device, but for numbers on the CPU."""
-        for t in operands:
+    def _check_devices(self, arguments: Iterable[Tensor]) -> None:
+        """Arguments are on the program's device, as its state is, but for numbers on the CPU."""
+        for t in arguments:
             if t.device != self.device and (t.ndim or t.device != CPU):
                 raise located(
                     DeviceError(
@@ -114,10 +117,13 @@ class Runner:
         return build(self.spec.result, dict(enumerate(outs)), sizes)
 
     def _operands(self, bound: Bound) -> list[Tensor]:
-        found = dict(bound.tensors)
-        for s in self.spec.state:
-            found[s.input] = self.state[s.name]
-        return [found[i] for i in range(len(found))]
+        found: list[Any] = [None] * self._count
+        for i, t in bound.tensors.items():
+            found[i] = t
+        state = self.state.tensors
+        for i, name in self._state_inputs:
+            found[i] = state[name]
+        return found
 
     def _run(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> Sequence[Any]:
         if config.compile:

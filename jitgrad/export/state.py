@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DeviceError
 
 from ..errors import located
 from ..tensor import Tensor, to_array, wrap
@@ -27,11 +27,11 @@ class State(MutableMapping[str, Tensor]):
     def __init__(self, spec: Spec, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         self._entries = {s.name: s for s in spec.state}
         self._types = {s.name: spec.graph.inputs[s.input].type for s in spec.state}
-        self._tensors = {name: wrap(arrays[name]) for name in self._entries}
+        self.tensors = {name: wrap(arrays[name]) for name in self._entries}
 
     def __getitem__(self, name: str) -> Tensor:
         try:
-            return self._tensors[name]
+            return self.tensors[name]
         except KeyError:
             raise KeyError(f"the program's state has no {name!r}; it has {list(self._entries)}") from None
 
@@ -40,16 +40,18 @@ class State(MutableMapping[str, Tensor]):
             raise located(ArgumentTypeError(f"state {name!r} must be a Tensor, not {type(value).__name__}"))
         if self[name].type_ != value.type_:
             raise located(ArgumentError(f"state {name!r} is {self[name].type_}; it can't be {value.type_}"))
-        self._tensors[name] = value
+        if self[name].device != value.device:
+            raise located(DeviceError(f"state {name!r} is on {self[name].device}; it can't be on {value.device}"))
+        self.tensors[name] = value
 
     def __delitem__(self, name: str) -> None:
         raise located(ArgumentTypeError(f"state {name!r} is part of the program and can't be removed"))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
+        return iter(self.tensors)
 
     def __len__(self) -> int:
-        return len(self._tensors)
+        return len(self.tensors)
 
     def kind(self, name: str) -> str:
         """What an entry is: parameter, buffer, optimizer, gradient, random, constant or tensor."""
@@ -58,12 +60,12 @@ class State(MutableMapping[str, Tensor]):
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The numbers as NumPy arrays sharing memory."""
-        return {name: to_array(t) for name, t in self._tensors.items()}
+        return {name: to_array(t) for name, t in self.tensors.items()}
 
     def move(self, device: Any) -> None:
         """Move all tensors to a device."""
-        self._tensors = {name: t.to(device) for name, t in self._tensors.items()}  # type: ignore[attr-defined]
+        self.tensors = {name: t.to(device) for name, t in self.tensors.items()}  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        lines = [f"  {name}: {t.type_} ({self._entries[name].kind})" for name, t in self._tensors.items()]
+        lines = [f"  {name}: {t.type_} ({self._entries[name].kind})" for name, t in self.tensors.items()]
         return "\n".join(["State(", *lines, ")"])

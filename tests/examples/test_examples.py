@@ -29,6 +29,14 @@ def test_graph_dumps(capsys, tmp_path):
     assert "layer_norm[rank=1]" in out and "kernel(" in out and "a step takes" in out
 
 
+def test_export_program(capsys, tmp_path):
+    out = run("export_program", capsys, str(tmp_path))
+    assert out.startswith("step(x: f32[batch,2], target: i64[batch], *, ")
+    first, last = (float(word) for word in out.splitlines()[1].split()[1:4:2])
+    assert last < first / 2 and "after 90 steps" in out and 'metadata {"task": "greater"}' in out
+    assert {p.name for p in tmp_path.iterdir()} == {"step.jg", "trained.jg"}
+
+
 def test_custom_op(capsys):
     out = run("custom_op", capsys)
     assert "0.2500, 0.4444, 0.0625" in out  # 1 / (1 + |x|)**2
