@@ -23,6 +23,7 @@ from .exploring import Explorer
 from .locations import portable
 from .naming import named_tensors
 from .program import Program
+from .snapshot import Snapshot
 from .spec import Argument, Number, Spec, StateEntry
 from .steady import Steady
 from .trees import Container, Leaf, Tree
@@ -37,7 +38,7 @@ def make_program(
         raise located(ArgumentTypeError(f"export: expected a function or a module, not {type(f).__name__}"))
     kept = _as_json(metadata)
     example = Example(f, args, kwargs, dynamic)
-    steady = Steady(example)
+    steady, before = Steady(example), Snapshot(f)
     try:
         first, constraints = steady.first()
         explorer = Explorer(steady.trace, example.dims, example.fixed)
@@ -46,6 +47,7 @@ def make_program(
         return assembly.program(name or name_of(f), kept).to(first.tracer.placement.where)
     finally:
         steady.restore()
+        before.restore()
 
 
 class _Assembly:

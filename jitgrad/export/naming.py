@@ -14,6 +14,7 @@ from ..optim.optimizer import Optimizer
 from ..tensor import Tensor
 
 _MAX_DEPTH = 6
+_MAX_ITEMS = 10_000  # of a container; those of larger ones are data
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType)
 
 
@@ -21,7 +22,7 @@ def named_tensors(f: Callable[..., Any]) -> dict[int, tuple[str, str, Tensor]]:
     """Name, kind and tensor, by id, of the tensors that `f` reaches, in a fixed order; the first name counts."""
     found: dict[int, tuple[str, str, Tensor]] = {}
     names: dict[int, str] = {}
-    for path, x in _reach(f):
+    for path, x in reach(f):
         if isinstance(x, Module):
             _add_module(path, x, found)
         elif isinstance(x, Optimizer):
@@ -53,7 +54,7 @@ def _add_optimizer(path: str, optimizer: Optimizer, found: dict[int, tuple[str, 
                 found.setdefault(id(value), (name, "optimizer", value))
 
 
-def _reach(f: Any) -> Iterator[tuple[str, Any]]:
+def reach(f: Any) -> Iterator[tuple[str, Any]]:
     """Objects that `f` reaches, with how they are reached, nearest first."""
     queue: deque[tuple[str, Any, int]] = deque([("", f, 0)])
     seen: set[int] = set()
@@ -72,6 +73,8 @@ def _inside(x: Any) -> list[tuple[str, Any]]:
         return [("", x.__self__), ("", x.__func__)]
     if isinstance(x, types.FunctionType):
         return [*reached(x), *[("", v) for v in x.__defaults__ or ()]]
+    if isinstance(x, (Mapping, list, tuple)) and len(x) > _MAX_ITEMS:
+        return []
     if isinstance(x, Mapping):
         return [(str(k), v) for k, v in x.items()]
     if isinstance(x, (list, tuple)):

@@ -49,7 +49,6 @@ class Steady:
 
     def __init__(self, example: Example) -> None:
         self.example = example
-        self._keeps = False
         self._grads: list[tuple[Tensor, Any]] = []
         self._optimizers: dict[int, tuple[Optimizer, dict[Any, dict[Any, Any]]]] = {}
 
@@ -64,6 +63,7 @@ class Steady:
         """The trace at the example's sizes, after what the first call makes has been made."""
         sizes = self.example.sizes
         start, constraints = self.trace(sizes)
+        self._check_numbers(start.tracer)
         kept = _kept(start)
         grads = [t for t, g in start.tracer.grads.values() if g is not None and t._grad is None]
         if not kept and not grads:
@@ -76,18 +76,27 @@ class Steady:
         again = _kept(later)
         self._set_start_values(start, later, kept)
         if again:
-            self._keeps = True
             self._fill(later.tracer, again)
             warnings.warn(
                 "export: the call keeps tensors in Python objects (attributes, lists); a program does not", stacklevel=5
             )
         return later, constraints
 
+    def _check_numbers(self, tracer: ExportTracer) -> None:
+        """Numbers that become arguments must not be changed by the call itself, as by a schedule's step."""
+        drawn = {id(v) for _, _, pair in tracer.draws.values() for v in pair}
+        for i, number in tracer.host_values.items():
+            source = tracer.sources[i]
+            if id(tracer.builder.inputs[i]) not in drawn and source.fetch(()) != number:
+                raise located(
+                    CompileError(
+                        f"export: the call changes the number {source} in Python, which a program does not; do that "
+                        f"outside (a schedule's step, for one) and pass {source}=... to the program"
+                    )
+                )
+
     def restore(self) -> None:
-        """Put gradients and the state of optimizers back, and numbers into what calls keep."""
-        if self._keeps:
-            last, _ = self.trace(self.example.sizes)
-            self._fill(last.tracer, _kept(last))
+        """Put gradients and the state of optimizers back."""
         for t, grad in self._grads:
             t._grad = grad
         for optimizer, state in self._optimizers.values():
