@@ -64,7 +64,7 @@ def _numba_cuda() -> Any:
     _import("numba_cuda", "numba-cuda")
     if _import("numba", "numba").config.ENABLE_CUDASIM:
         raise ToolchainError("Numba's CUDA simulator is on in this process, and then nothing is compiled for a device")
-    return importlib.import_module("numba.cuda")
+    return _import("numba.cuda", "numba-cuda with NVIDIA's bindings")
 
 
 @functools.cache
@@ -118,14 +118,23 @@ def compile_source(source: str, name: str, types: Types, capability: tuple[int, 
     arguments += [numba_types.int64] * slots
     arguments += [getattr(numba_types, _LONG_NAMES[register_name(d)]) for d in params]
     function = _function(source, name, dict(_device_names()))
+    ptx = _renamed(_ptx(cuda, function, numba_types.void(*arguments), capability, threads), name)
+    return DeviceCode(ptx, _link(ptx, capability))
+
+
+def _ptx(cuda: Any, function: Any, signature: Any, capability: tuple[int, int], threads: int) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about types of the host's code that numba-cuda brings along
-        ptx, _ = cuda.compile(
-            function, numba_types.void(*arguments), device=False, abi="numba", cc=capability, output="ptx",
-            launch_bounds=threads,
-        )  # fmt: skip
-    ptx = _renamed(ptx if isinstance(ptx, str) else ptx.decode(), name)
-    return DeviceCode(ptx, _link(ptx, capability))
+        try:
+            ptx, _ = cuda.compile(
+                function, signature, device=False, abi="numba", cc=capability, output="ptx", launch_bounds=threads
+            )
+        except ImportError as error:  # so numba-cuda says that it finds no NVVM
+            raise ToolchainError(
+                "CUDA kernels need NVVM, which was not found: install the wheel nvidia-nvvm, or set CUDA_HOME to a "
+                "CUDA toolkit"
+            ) from error
+    return ptx if isinstance(ptx, str) else str(ptx.decode())
 
 
 def _renamed(ptx: str, name: str) -> str:

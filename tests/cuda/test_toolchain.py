@@ -146,6 +146,16 @@ def test_without_the_extra_one_sentence_says_what_to_do(monkeypatch):
     toolchain._numba_cuda.cache_clear()
 
 
+@needs_compiler
+def test_without_nvvm_one_sentence_says_what_to_do(monkeypatch):
+    def fails(*args, **kwargs):
+        raise ImportError("libNVVM cannot be found")
+
+    monkeypatch.setattr(toolchain._numba_cuda(), "compile", fails)
+    with pytest.raises(toolchain.ToolchainError, match=r"need NVVM, which was not found.*CUDA_HOME"):
+        toolchain.compile_source("def k():\n    pass\n", "k", ((), 0, ()), (9, 0), 256)
+
+
 def test_simulator_must_be_asked_for_in_the_environment(monkeypatch):
     numba = importlib.import_module("numba")
     if numba.config.ENABLE_CUDASIM:
