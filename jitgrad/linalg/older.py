@@ -282,7 +282,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
     """Orthonormal columns whose span approximates that of `A - M` (Halko et al. 2009, algorithm 4.4)."""
     a = A if M is None else A - M  # type: ignore[operator]
-    found = factorizations.qr(matmul(a, randn(a.shape[-1], q, dtype=a.dtype))).Q
+    found = factorizations.qr(matmul(a, randn(a.shape[-1], q, dtype=a.dtype, device=a.device))).Q
     for _ in range(niter):
         found = factorizations.qr(matmul(mH(a), found)).Q
         found = factorizations.qr(matmul(a, found)).Q
@@ -450,7 +450,7 @@ def lobpcg(
                 f"number of requested eigenpairs (={block})"
             )
         )
-    start = randn((*a.shape[:-2], rows, block), dtype=a.dtype) if X is None else X.detach()  # type: ignore[attr-defined]
+    start = randn((*a.shape[:-2], rows, block), dtype=a.dtype, device=a.device) if X is None else X.detach()  # type: ignore[attr-defined]
     if a.requires_grad:
         a = (a + a.mT) / 2  # type: ignore[attr-defined, operator]
     accuracy = epsilon(a) ** 0.5 if tol is None else tol
