@@ -38,6 +38,14 @@ class DeviceError(JitgradError, RuntimeError):
     """Operands on different devices, or a device that is not there."""
 
 
+class CudaError(JitgradError, RuntimeError):
+    """A call of the CUDA driver failed."""
+
+
+class OutOfMemoryError(JitgradError, RuntimeError):
+    """A device has no memory left for a tensor."""
+
+
 class DivisionByZeroError(JitgradError, RuntimeError, ZeroDivisionError):
     """An integer divided by zero."""
 

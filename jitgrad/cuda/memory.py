@@ -5,14 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from jitgrad.ir.errors import OutOfMemoryError
+
 from ..backend import gpus
 from .devices import device_count, gpu
-
-
-def __getattr__(name: str) -> Any:
-    if name == "OutOfMemoryError":
-        return gpus().OutOfMemoryError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _statistics(device: Any) -> Any:
@@ -100,6 +96,8 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     g = gpu(device)
     return g.runtime.memory_info(g.index)  # type: ignore[no-any-return]
 
+
+__all__ = ["OutOfMemoryError"]
 
 memory_cached = memory_reserved
 max_memory_cached = max_memory_reserved

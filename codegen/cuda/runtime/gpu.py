@@ -17,7 +17,7 @@ from jitgrad.ir.types import Device
 from .array import DeviceArray, Memory
 from .pinned import pinned_block, pinned_empty
 from .pool import MemoryPool
-from .protocol import Array, DeviceProperties, OutOfMemoryError, Runtime
+from .protocol import Array, DeviceProperties, Runtime
 
 _STREAMS: Final = 32
 _making: Final = threading.Lock()
@@ -202,6 +202,6 @@ def capturing(g: Gpu, kept: list[Any]) -> Iterator[None]:
 
 
 __all__ = [
-    "Gpu", "Machine", "OutOfMemoryError", "StreamHandle", "capturing", "current_device", "gpu", "machine",
+    "Gpu", "Machine", "StreamHandle", "capturing", "current_device", "gpu", "machine",
     "set_device", "set_stream",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from jitgrad.ir import dtypes
+from jitgrad.ir.errors import CudaError, OutOfMemoryError
 
 from ...loops.ir import Kernel
 from ..kernels import CudaKernel, compile_kernels
@@ -23,10 +24,8 @@ from ..target import device_target
 from .protocol import (
     Array,
     CompiledKernel,
-    CudaError,
     DeviceProperties,
     Matrix,
-    OutOfMemoryError,
     ProductShape,
 )
 

@@ -14,8 +14,10 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Final
 
+from jitgrad.ir.errors import OutOfMemoryError
+
 from ...buffers import size_class
-from .protocol import OutOfMemoryError, Runtime
+from .protocol import Runtime
 
 ALIGNMENT: Final = 512
 _SLAB: Final = 2 << 20

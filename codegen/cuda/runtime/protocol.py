@@ -14,19 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import JitgradError
 
 from ...loops.ir import Kernel
 
 Array = np.ndarray[Any, Any]
-
-
-class OutOfMemoryError(JitgradError, RuntimeError):
-    """The device has no memory left for a tensor."""
-
-
-class CudaError(JitgradError, RuntimeError):
-    """A call of the CUDA driver failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitgrad.ir.errors import InternalError
+from jitgrad.ir.errors import CudaError, InternalError, OutOfMemoryError
 
 from ...loops.interpret import interpret
 from ...loops.ir import Kernel
@@ -30,10 +30,8 @@ from ..target import SIMULATOR
 from .protocol import (
     Array,
     CompiledKernel,
-    CudaError,
     DeviceProperties,
     Matrix,
-    OutOfMemoryError,
     ProductShape,
 )
 
