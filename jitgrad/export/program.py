@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ir import analysis
-from jitgrad.ir.errors import ArgumentError
-from jitgrad.ir.graph import Graph
+from jitgrad.ir.errors import ArgumentError, InvalidGraphError, JitgradError
+from jitgrad.ir.graph import Graph, Node
 from jitgrad.ir.instantiate import instantiate
 from jitgrad.ir.types import Device
 from jitgrad.ir.verify import verify
@@ -134,7 +134,7 @@ class Program:
             ops=dict(Counter(node.op.name for node in graph.nodes).most_common()),
             parameters=sum(t.numel() for n, t in self._state.items() if kinds[n] == "parameter"),
             state_bytes=sum(t.type_.nbytes for t in self._state.values()),
-            flops=sum(map(analysis.flops, graph.nodes)),
+            flops=sum(map(_flops, graph.nodes)),
             bytes=sum(map(analysis.bytes_moved, graph.nodes)),
             peak_bytes=analysis.peak_bytes(graph),
         )
@@ -142,7 +142,10 @@ class Program:
     # what it does -------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program on arguments as in its signature; updates `state` where the program does."""
+        """Run the program on arguments as in its signature; updates `state` where the program does.
+
+        Gradients flow to arguments and state that require them, through programs that update nothing.
+        """
         return self._runner(bind(self._spec, args, kwargs))
 
     def to(self, device: Any) -> Program:
@@ -206,6 +209,18 @@ class Program:
         if self._state:
             lines.append(f"  state: {len(self._state)} tensors")
         return "\n".join(lines)
+
+
+def _flops(node: Node) -> int:
+    """Those of a node; fields of a broken file may be such that an op passes its own checks and can't decompose."""
+    try:
+        return analysis.flops(node)
+    except JitgradError:
+        raise
+    except Exception as error:
+        made = InvalidGraphError(f"op {node.op} does not fit its operands ({error})")
+        made.attach_location(str(node.location) if node.location else None)
+        raise made from None
 
 
 def open_program(path: Any) -> Program:

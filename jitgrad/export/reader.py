@@ -38,7 +38,7 @@ from jitgrad.ir.verify import verify
 
 from .dims import COMPARISONS, Constraint, Dim
 from .spec import STATE_KINDS, Argument, Number, Spec, StateEntry
-from .trees import CONSTANTS, Container, Fixed, Leaf, Size, Tree, leaves, renumbered
+from .trees import CONSTANTS, Container, Fixed, Leaf, Size, Tree, is_field_name, leaves, renumbered
 from .versions import VERSION, upgraded
 
 MAX_DEPTH: Final = 32
@@ -255,7 +255,10 @@ class _Reader:
         if tokens.accept("ordered"):
             kind = "ordered"
         elif tokens.accept("record"):
+            at = tokens.current
             kind, title = "record", tokens.string("a record's name")
+            if not title.isidentifier():
+                tokens.fail("a record's name must be an identifier", at)
         if kind != "dict" or tokens.at("{"):
             return self._pairs(leaf, kind, title)
         return Fixed(self._scalar())
@@ -284,7 +287,7 @@ class _Reader:
         while not tokens.at("}"):
             at = tokens.current
             key = self._scalar()
-            if key in keys or (kind == "record" and not (isinstance(key, str) and key.isidentifier())):
+            if key in keys or (kind == "record" and not is_field_name(key)):
                 tokens.fail(f"{at} is no key here, or is there twice", at)
             keys[key] = None
             tokens.expect(":")

@@ -81,6 +81,11 @@ class Record(tuple[Any, ...]):
         return f"{type(self).__name__}({inner})"
 
 
+def is_field_name(key: Any) -> bool:
+    """Whether an item of a record may have this name: those with two underscores mean something to Python."""
+    return isinstance(key, str) and key.isidentifier() and not key.startswith("__")
+
+
 def describe(x: Any, leaf: Callable[[Tensor], Leaf], where: str) -> Tree:
     """The tree of `x`, whose tensors `leaf` numbers; `where` names it in errors."""
     if isinstance(x, Tensor):
@@ -89,6 +94,8 @@ def describe(x: Any, leaf: Callable[[Tensor], Leaf], where: str) -> Tree:
     if kind is not None:
         keys, items = _parts(x, kind)
         title = type(x).__name__ if kind == "record" else ""
+        if kind == "record" and not all(map(is_field_name, keys)):
+            raise located(ArgumentError(f"export: {where} has items that can't be named in a program: {list(keys)}"))
         return Container(kind, tuple([describe(v, leaf, f"{where}{p}") for p, v in items]), keys, title)
     expression = as_expression(x) if isinstance(x, (int, float)) else None
     if expression is not None and expression.fn != "number":

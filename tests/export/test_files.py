@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from jitgrad import nn
 from jitgrad.export.versions import VERSION
 from jitgrad.ir.errors import ArgumentError, ParseError
 
+Scores = namedtuple("Scores", "mean best")
 STORED = Path(__file__).parent / "stored"
 X = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
 
@@ -227,3 +229,13 @@ def test_files_of_every_version_are_read(path):
     program = jg.load_program(path)
     assert program.check() == []
     np.testing.assert_allclose(program(jg.from_numpy(X)).numpy(), np.load(path.with_suffix(".npy")), 1e-5)
+
+
+def test_names_of_records_mean_nothing_to_python(tmp_path):
+    program = jg.export(lambda x: Scores(x, x), (jg.ones(1),))
+    program.save(tmp_path / "p.jg")
+    raw = (tmp_path / "p.jg").read_bytes()
+    for old, new in [(b'"best"', b'"__init__"'), (b'"best"', b'"a b"'), (b'"Scores"', b'"a.b"')]:
+        (tmp_path / "q.jg").write_bytes(raw.replace(old, new))
+        with pytest.raises(ParseError, match=r"line \d+, column \d+: "):
+            jg.load_program(tmp_path / "q.jg")
