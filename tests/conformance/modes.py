@@ -17,6 +17,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import jitgrad as jg
 
+torch.set_num_threads(1)  # samples are small, and test processes many
 SECONDS = 120  # for one mode of one operator
 
 # Not documented operators of PyTorch, or ones for what jitgrad has not: sparse tensors, CUDA source.
