@@ -53,7 +53,7 @@ def embedding(
     tensor([[2.],
             [1.]])
     """
-    index, table = _in_order("embedding", input, weight)
+    index, table = _checked("embedding", input, weight)
     if table.ndim != 2:
         raise located(ShapeError(f"'weight' must be 2-D, but got {list(table.shape)}"))
     flat = reshaped(index, (index.type_.numel,))
@@ -65,16 +65,9 @@ def embedding(
     return reshaped(rows, (*index.shape, table.shape[1]))
 
 
-def _in_order(name: str, input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _checked(name: str, input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """The indices and the table."""
     index, table = check_tensor(input, name), check_tensor(weight, name)
-    if index.dtype.is_differentiable and table.dtype in (int32, int64):
-        warnings.warn(
-            f"Argument order of nn.functional.{name} was changed. Usage `{name}(weight, input, ...)` is deprecated, "
-            f"and should now be `{name}(input, weight, ...)`.",
-            stacklevel=3,
-        )
-        index, table = table, index
     if index.dtype not in (int32, int64):
         raise located(
             DTypeError(
@@ -145,7 +138,14 @@ def embedding_bag(
     tensor([[3.5000],
             [2.0000]])
     """
-    index, table = _in_order("embedding_bag", input, weight)
+    if check_tensor(input, "embedding_bag").dtype.is_differentiable and weight.dtype in (int32, int64):
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        input, weight = weight, input
+    index, table = _checked("embedding_bag", input, weight)
     _check_bag(index, table, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse)
     flat = reshaped(index, (index.type_.numel,))
     if max_norm is not None:
