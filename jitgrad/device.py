@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+
 from jitgrad.ir.errors import ArgumentTypeError, DeviceError, JitgradError
 from jitgrad.ir.types import CPU, Device
 
@@ -146,12 +148,16 @@ def takes_device(f: Callable[..., Any]) -> bool:
 
 
 def _on_device(args: tuple[Any, ...]) -> bool:
-    return bool(args) and isinstance(args[0], Tensor) and args[0]._data.__class__ is DeviceArray
+    """Whether the first argument is a tensor that is not on the CPU."""
+    if not args or not isinstance(args[0], Tensor):
+        return False
+    kind = args[0]._data.__class__
+    return kind is DeviceArray or (kind is not np.ndarray and args[0].device is not CPU)
 
 
 def _there(t: Tensor, where: Device, args: tuple[Any, ...]) -> Tensor:
     """`t`, which a function made, on `where`."""
-    if t.device == where:
+    if t.device == where or t._data.__class__ not in (np.ndarray, DeviceArray):
         return t
     if t._node is not None or t._view is not None or any(t is a for a in args):
         return t.to(where)  # type: ignore[attr-defined, no-any-return]

@@ -81,6 +81,8 @@ def constant(array: Any, like: Tensor | None = None) -> Tensor:
     """A tensor of these numbers, where `like` is or new tensors are made: a leaf, or while tracing a constant."""
     mode = local.mode
     if mode.tracer is not None:
+        if like is not None:
+            mode.tracer.placement.takes(like)
         return mode.tracer.constant(np.asarray(array))
     if like is not None and like._data.__class__ is DeviceArray:
         return wrap(on_device(np.asarray(array), like._data.device))
@@ -89,6 +91,10 @@ def constant(array: Any, like: Tensor | None = None) -> Tensor:
 
 def beside(t: Tensor, other: Tensor) -> Tensor:
     """A tensor that a function has made of numbers, on the device of the tensor that it is for."""
+    tracer = local.mode.tracer
+    if tracer is not None:
+        tracer.placement.takes(other)
+        return t
     there = other._data
     if there.__class__ is not DeviceArray or t._data.__class__ is not np.ndarray:
         return t

@@ -67,7 +67,7 @@ class Placement:
     def made(self, tracer: Tracer, result: Any, device: Device) -> None:
         """A function that makes tensors on `device` was called: end a trace that runs elsewhere."""
         tensors = [t for t in pytree.flatten(result)[0] if isinstance(t, Tensor)]
-        if any(t.ndim for t in tensors) and not self.settles(device):
+        if tensors and (device is not CPU or any(t.ndim for t in tensors)) and not self.settles(device):
             tracer.materialise(_TWO_DEVICES)
 
     def end_unless_takes(self, tracer: Tracer, tensors: Sequence[Tensor]) -> bool:
