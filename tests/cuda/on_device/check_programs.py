@@ -198,6 +198,15 @@ def test_compiled_functions_make_and_move_tensors():
         assert y.is_cpu and y.tolist() == g(weight).tolist()
 
 
+def test_compiled_functions_whose_result_holds_numbers_alone():
+    x = jg.rand(3, device="cuda")
+    for f in (
+        lambda x: jg.zeros_like(x), lambda x: x.new_full((2,), 3), lambda x: jg.isposinf(x.long()), lambda x: x.diag(),
+        lambda x: jg.tril_indices(3, 3, device="cuda"), lambda x: jg.full((), 2.0, device="cuda"),
+    ):  # fmt: skip
+        same(jg.compile(f, fullgraph=True)(x), f(x).cpu())
+
+
 def test_compiled_functions_write():
     state, count = jg.zeros(3, device="cuda"), jg.zeros(())
 
