@@ -35,7 +35,14 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "log": math.log,
 }
 INFIX: Final = {"+": 1, "-": 1, "*": 2, "//": 2, "/": 2}
-CALLS: Final = {"mod": 2, "min": 2, "max": 2, "pow": 2, "sqrt": 1, "log": 1}  # functions written as calls, and their arity
+CALLS: Final = {
+    "mod": 2,
+    "min": 2,
+    "max": 2,
+    "pow": 2,
+    "sqrt": 1,
+    "log": 1,
+}  # functions written as calls, and their arity
 
 
 def _power(a: Real, b: Real) -> Any:

@@ -196,13 +196,10 @@ __version__ = "0.1.0"
 # Not among them: bool, float and int, which would hide the built-in names.
 __all__ = [
     "Generator", "JitgradError", "Size", "Tensor", "array_api", "assert_no_compile", "autograd", "bfloat", "bfloat16",
-    "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64", "config",
-    "contiguous_format", "cuda", "default_generator", "device", "get_default_device", "set_default_device", "double", "dtype", "dump", "enable_grad", "export",
-    "fft", "float16",
-    "float32", "float64", "half", "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled",
-    "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked", "memory_format",
-    "nn", "no_grad", "optim",
-    "preserve_format",
-    "random", "set_grad_enabled", "short", "signal", "special", "strided", "uint8", "utils",
-    *sorted(FUNCTIONS),
+    "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex64", "complex128", "config",
+    "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "dump", "enable_grad", "export",
+    "fft", "float16", "float32", "float64", "get_default_device", "half", "inference_mode", "int8", "int16", "int32",
+    "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked",
+    "memory_format", "nn", "no_grad", "optim", "preserve_format", "random", "set_default_device", "set_grad_enabled",
+    "short", "signal", "special", "strided", "uint8", "utils",
 ]  # fmt: skip

@@ -404,9 +404,7 @@ def _to_dlpack(tensor: Tensor) -> Any:
 
 
 @public(method=False)
-def frombuffer(
-    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
+def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A vector of the memory of an object with Python's buffer protocol, shared; `offset` is in bytes.
 
     >>> import jitgrad as jg

@@ -40,7 +40,7 @@ KNOWN: dict[str, dict[str, str]] = {
             "logsigmoid",
             "softplus",
             "softshrink",
-        )  # fmt: skip
+        )
     },
     "addbmm": {"variants": "in place, PyTorch resizes a tensor that would have to be broadcast"},
     "max_pool2d_with_indices_backward": {"grad gradgrad": "the gradient of pooling as a function has none of its own"},
