@@ -14,6 +14,7 @@ from typing import Any
 
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import CompileError
+from jitgrad.ir.graph import Value
 from jitgrad.ir.location import user_location
 
 from .. import pytree
@@ -153,6 +154,7 @@ class CompiledFunction(StandsForFunction):
         reason = tracer.lost or unrepeatable(box)
         if reason is not None:
             return reason
+        _forget_unseen_histories(box[0])
         kept = _outputs(box[0], tracer)
         if _escaping(tracer, kept):
             gc.collect()
@@ -203,6 +205,21 @@ def _remake(f: Any, fullgraph: bool, dump: str | None) -> CompiledFunction:
 def _keep_newest(table: dict[Any, Any]) -> None:
     while len(table) > _MAX_SPECIALISATIONS:
         table.pop(next(iter(list(table))), None)
+
+
+def _forget_unseen_histories(result: Any) -> None:
+    """Cut off the history of what only detached results stand on: nothing can ask for gradients there any more.
+
+    It would hold tensors that the call made, as `loss.detach()` does, and replays would record it in vain.
+    """
+    found = {id(t): t._view for t in pytree.flatten(result)[0] if isinstance(t, Tensor)}
+    detached = [info for info in found.values() if info is not None and info.origin is None]
+    holders = Counter(id(info.base) for info in detached)
+    for info in detached:
+        base = info.base
+        unseen = sys.getrefcount(base) <= holders[id(base)] + 2  # the variable's and the question's
+        if unseen and base._node is not None and base._data.__class__ is Value:
+            base._node, base._index, base._requires_grad = None, 0, False
 
 
 def _outputs(result: Any, tracer: Tracer) -> set[int]:

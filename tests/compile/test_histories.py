@@ -130,3 +130,37 @@ def test_grad_mode_switched_on_inside():
             yield y, z, x.grad
 
     agree(program)
+
+
+def test_detached_results_leave_the_tensors_of_the_call_behind():
+    """A loss whose history starts at a tensor that the call made is returned detached: nothing runs eagerly."""
+
+    def program(compile):
+        def f(x):
+            leaf = x.clone().requires_grad_()
+            loss = (leaf * leaf).sum()
+            (g,) = jg.autograd.grad(loss, leaf)
+            return loss.detach(), loss.detach().view(1), g
+
+        f = compile(f)
+        for n in range(1, 4):
+            a, b, g = f(jg.arange(4.0) * n)
+            a += 1
+            yield a, b, g, a.requires_grad
+
+    agree(program)
+
+
+def test_a_detached_result_of_a_tensor_that_is_kept():
+    def program(compile):
+        def f(x):
+            y = x * 3
+            return y.detach(), y
+
+        f = compile(f)
+        for _ in range(3):
+            x = ramp()
+            a, y = f(x)
+            yield a.requires_grad, jg.autograd.grad((y * a).sum(), x)
+
+    agree(program)
