@@ -36,8 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` for one, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+    except OSError as error:  # a full disk
+        _drop_output()
+        print(f"jitgrad: error: the answer can't be written: {error.strerror}", file=sys.stderr)
+        return 2
     return report.exit_code
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere, lest Python fail at it once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(module: str, command: str, args: object) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,13 +15,14 @@ import numpy as np
 
 import jitgrad
 from jitgrad.dump import write
+from jitgrad.export.files import TEXT
 from jitgrad.export.trees import Container, Leaf, Tree, build
-from jitgrad.ir.errors import JitgradError
+from jitgrad.ir.errors import JitgradError, ParseError
 
 from .report import Report, UsageError, amount, table
 
 _MOST_OPS: Final = 12
-_FEW: Final = 6  # elements of a result that are printed
+_FEW: Final = 60  # elements of a result that are printed whole
 
 
 def inspect(args: argparse.Namespace) -> Report:
@@ -103,7 +105,7 @@ def _ran(data: dict[str, Any], arrays: dict[str, Any]) -> str:
         where = f" -> {found['file']}" if found["file"] else ""
         lines.append(f"{found['name']}: {found['type']}{where}")
         if not found["file"]:
-            lines += [f"  {line}" for line in np.array2string(arrays[found["name"]], threshold=60).split("\n")]
+            lines += [f"  {line}" for line in np.array2string(arrays[found["name"]], threshold=_FEW).split("\n")]
     if data["calls"] > 1:
         lines.append(f"first call {data['first_call_ms']:.3g} ms, then {data['median_call_ms']:.3g} ms (median)")
     return "\n".join(lines)
@@ -121,19 +123,40 @@ def check(args: argparse.Namespace) -> Report:
 def dump(args: argparse.Namespace) -> Report:
     """Write every stage of the program's compilation."""
     program = _load(args.file)
-    (folder,) = write(program, args.folder, measure=args.measure, sizes=_sizes(program, args.size))
+    folder = _dumped(program, args)
     files = sorted(p.name for p in folder.iterdir())
     text = f"{folder / 'index.html'}\n  and {', '.join(f for f in files if f != 'index.html')}"
     return Report(text, {"folder": str(folder), "page": str(folder / "index.html"), "files": files})
+
+
+def _dumped(program: Any, args: argparse.Namespace) -> Path:
+    """The folder that was written to. Elsewhere a fault of writing is a warning; here it is what was asked for."""
+    sizes = _sizes(program, args.size)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folders = write(program, args.folder, measure=args.measure, sizes=sizes)
+    faults = [str(w.message) for w in caught if "dumped" in str(w.message)]
+    if faults:
+        raise UsageError(faults[0])
+    return Path(folders[0])
 
 
 # What is given ----------------------------------------------------------------------------------------------
 
 
 def _load(path: str) -> Any:
-    if not Path(path).exists():
+    where = Path(path)
+    if not where.exists():
         raise UsageError(f"{path}: no such file or folder")
-    return jitgrad.load_program(path)
+    if where.is_dir() and not (where / TEXT).exists():
+        raise UsageError(f"{path}: a folder without {TEXT}, and so no exported program")
+    if not where.is_dir() and not where.is_file():  # it would be read twice, and mapped into memory
+        raise UsageError(f"{path}: neither a file nor a folder; a program can't be read from a pipe or a device")
+    try:
+        return jitgrad.load_program(path)
+    except ParseError as error:
+        error.message = f"{path}: {error.message}"  # the line that says where is not printed here
+        raise
 
 
 def _bytes_of(path: Path) -> int:
@@ -223,7 +246,8 @@ def _read(path: str) -> Any:
     try:
         found = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path}: not a .npy file of numbers: {error}") from None
+        pickled = "pickle" in str(error)  # NumPy takes whatever it doesn't know for that, and recommends to load it
+        raise UsageError(f"{path}: not a .npy file of numbers" + ("" if pickled else f": {error}")) from None
     if not isinstance(found, np.ndarray):
         raise UsageError(f"{path}: several arrays; give one .npy file per input")
     return found

@@ -1,6 +1,9 @@
 """`python -m jitgrad inspect`, `run`, `check` and `dump`."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -72,7 +75,12 @@ def test_run(capsys, folder, tmp_path):
         capsys, "run", folder / "net.jg", "--input", folder / "x.npy", "--output", target, "--repeat", "3"
     )
     (found,) = data["results"]
-    assert code == 0 and found == {"name": "result", "type": "f32[5,3]", "file": str(target), "values": None}
+    assert code == 0 and found == {
+        "name": "result",
+        "type": "f32[5,3]",
+        "file": str(target),
+        "values": want.ravel().tolist(),
+    }
     assert data["calls"] == 3 and data["median_call_ms"] > 0
     np.testing.assert_array_equal(np.load(target), want)
     assert main(["run", str(folder / "net.jg"), "--input", f"input={folder / 'x.npy'}"]) == 0
@@ -114,7 +122,7 @@ def test_check(capsys, folder, tmp_path):
     cut.write_bytes(data[:300])
     assert main(["check", str(cut)]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("jitgrad: error: line") and error.count("\n") == 1 and "Traceback" not in error
+    assert error.startswith(f"jitgrad: error: {cut}: line") and error.count("\n") == 1 and "Traceback" not in error
 
 
 def test_dump(capsys, folder, tmp_path):
@@ -140,6 +148,9 @@ def test_dump(capsys, folder, tmp_path):
         (["run", "{}/net.jg", "--input", "{}/x.npy", "--device", "cuda:99"], "--device cuda:99"),
         (["inspect", "{}/net.jg", "--size", "batch"], "--size takes NAME=N"),
         (["dump", "{}/net.jg", "{}/dumps", "--size", "time=3"], "no dimension is called 'time'"),
+        (["dump", "{}/net.jg", "{}/net.jg"], "nothing of Sequential is dumped"),
+        (["inspect", "{}"], "a folder without program.txt"),
+        (["inspect", "/dev/null"], "neither a file nor a folder"),
     ],
 )
 def test_what_users_get_wrong(capsys, folder, arguments, message):
@@ -147,6 +158,7 @@ def test_what_users_get_wrong(capsys, folder, arguments, message):
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("jitgrad: error: ") and error.count("\n") == 1 and message in error
+    assert "pickle" not in error  # NumPy's advice for files it doesn't know
     code, data = answer(capsys, *arguments)
     assert code == 2 and message in data["error"]
 
@@ -155,3 +167,21 @@ def test_types_are_checked(capsys, folder):
     assert main(["run", str(folder / "net.jg"), "--input", str(folder / "three.npy")]) == 1
     error = capsys.readouterr().err
     assert "must be f32[batch,8]" in error and "Traceback" not in error
+
+
+def test_a_broken_file_is_named(capsys, folder, tmp_path):
+    whole = (folder / "net.jg").read_bytes()
+    for size in (300, len(whole) - 100):
+        broken = tmp_path / f"first-{size}.jg"
+        broken.write_bytes(whole[:size])
+        assert main(["inspect", str(broken)]) == 1
+        assert capsys.readouterr().err.startswith(f"jitgrad: error: {broken}: ")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_an_answer_that_cannot_be_written(folder):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "jitgrad", "inspect", str(folder / "net.jg")]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "jitgrad: error: the answer can't be written: No space left on device\n"
