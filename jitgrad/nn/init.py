@@ -15,6 +15,7 @@ from ..autograd.grad_mode import no_grad
 from ..dispatch import apply
 from ..errors import located
 from ..functions.pointwise import filled, pointwise
+from ..functions.registry import FUNCTIONS
 from ..random import Generator
 from ..tensor import Tensor, to_array
 
@@ -150,3 +151,74 @@ def kaiming_normal_(
     if 0 in tensor.shape:
         return tensor
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
+
+
+def _matrix(tensor: Tensor) -> None:
+    if tensor.ndim != 2:
+        raise located(ArgumentError(f"Only tensors with 2 dimensions are supported{operand_lines([tensor.type_])}"))
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix: ones on the diagonal, zeros elsewhere.
+
+    >>> import jitgrad as jg
+    >>> eye_(jg.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
+    _matrix(tensor)
+    with no_grad():
+        return write(tensor, FUNCTIONS["eye"](*tensor.shape, dtype=tensor.dtype, device=tensor.device), "eye_")
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Weights of a convolution that hands on its input: in each group, channel `i` of the result is channel `i`."""
+    if tensor.ndim not in (3, 4, 5):
+        raise located(
+            ArgumentError(f"Only tensors with 3, 4, or 5 dimensions are supported{operand_lines([tensor.type_])}")
+        )
+    out, channels, *window = tensor.shape
+    if out % groups:
+        raise located(ArgumentError(f"dirac_: dim 0 must be divisible by groups, and {out} by {groups} is not"))
+    size = out // groups
+    with no_grad():
+        constant_(tensor, 0.0)
+        centre = tuple(n // 2 for n in window)
+        for group in range(groups):
+            for i in range(min(size, channels)):
+                tensor[(group * size + i, i, *centre)] = 1
+    return tensor
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """A random matrix whose rows, or columns where there are fewer, are orthonormal (Saxe et al. 2013).
+
+    Dims beyond the second count as columns. The matrix is uniformly distributed: the Q of a normal one, with the signs
+    that make R's diagonal positive.
+    """
+    if tensor.ndim < 2:
+        raise located(
+            ArgumentError(f"Only tensors with 2 or more dimensions are supported{operand_lines([tensor.type_])}")
+        )
+    if tensor.numel() == 0:  # type: ignore[attr-defined]
+        return tensor
+    rows = tensor.shape[0]
+    shape = (rows, math.prod(tensor.shape[1:]))
+    wide = rows < shape[1]
+    with no_grad():
+        flat = tensor.new_empty(shape[::-1] if wide else shape)  # type: ignore[attr-defined]
+        q, r = FUNCTIONS["qr"](normal_(flat, 0.0, 1.0, generator))
+        q = q * r.diagonal().sign()
+        return write(tensor, ((q.t() if wide else q) * gain).reshape(tuple(tensor.shape)), "orthogonal_")
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Normal numbers, the share `sparsity` of each column, rounded up, being zero (Martens 2010)."""
+    _matrix(tensor)
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with no_grad():
+        normal_(tensor, 0.0, std, generator)
+        order = uniform_(tensor.new_empty((rows, columns)), generator=generator).argsort(0)  # type: ignore[attr-defined]
+        tensor.scatter_(0, order[:zeros], 0.0)  # type: ignore[attr-defined]
+    return tensor

@@ -70,3 +70,40 @@ def test_layers_start_as_in_pytorch():
                 np.testing.assert_allclose(np.abs(a).max(), np.abs(b).max(), rtol=0.2)
             else:
                 np.testing.assert_array_equal(a, b)
+
+
+def test_matrices_to_start_from():
+    """Identities equal PyTorch's; orthogonal matrices are orthonormal, and signs are even; sparse ones have zeros."""
+    torch = pytest.importorskip("torch")
+    for shape, groups in (((3, 5), None), ((4, 2), None), ((6, 2, 3), 3), ((4, 6, 3, 2), 2), ((2, 3, 1, 2, 3), 1)):
+        here, there = jg.ones(shape), torch.ones(shape)
+        if groups is None:
+            init.eye_(here), torch.nn.init.eye_(there)
+        else:
+            init.dirac_(here, groups), torch.nn.init.dirac_(there, groups)
+        np.testing.assert_array_equal(here.numpy(), there.numpy())
+    jg.manual_seed(0)
+    for shape in ((8, 3), (3, 8), (4, 2, 3), (6, 2, 2, 1)):
+        w = jg.nn.Parameter(jg.empty(shape))
+        assert init.orthogonal_(w, gain=2.0) is w and w.is_leaf
+        flat = w.detach().numpy().reshape(shape[0], -1)
+        flat = flat if flat.shape[0] >= flat.shape[1] else flat.T
+        np.testing.assert_allclose(flat.T @ flat, 4 * np.eye(flat.shape[1]), atol=1e-5)
+    assert abs(np.mean([init.orthogonal_(jg.empty(1, 1)).item() for _ in range(200)])) < 0.3
+    x = init.sparse_(jg.ones(50, 40), 0.09, std=2.0).numpy()
+    assert ((x == 0).sum(0) == 5).all() and abs(x[x != 0].std() - 2) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: init.eye_(jg.zeros(3)), "2 dimensions"),
+        (lambda: init.dirac_(jg.zeros(3, 3)), "3, 4, or 5 dimensions"),
+        (lambda: init.dirac_(jg.zeros(3, 3, 3), 2), "divisible by groups"),
+        (lambda: init.orthogonal_(jg.zeros(3)), "2 or more dimensions"),
+        (lambda: init.sparse_(jg.zeros(3), 0.5), "2 dimensions"),
+    ],
+)
+def test_shapes_that_such_matrices_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
