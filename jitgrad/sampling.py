@@ -247,7 +247,8 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn from the normal distribution of that mean and standard deviation."""
     dtype = float_dtype("normal_", self.dtype)
-    return _fill(self, "normal_", lambda: normal(mean, std, tuple(self.shape), dtype=dtype, generator=generator))
+    shape, where = tuple(self.shape), self.device
+    return _fill(self, "normal_", lambda: normal(mean, std, shape, dtype=dtype, generator=generator, device=where))
 
 
 @public(function=False)
