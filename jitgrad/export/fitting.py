@@ -2,8 +2,8 @@
 
 A number of a graph that differs between sizes is some expression of the dimensions. Candidates come from what is near:
 the expression that the trace itself carried there, lengths of the node's operands, their products, sums and
-differences; of each, multiples with an offset, quotients, minima and maxima with a constant. What fits at all sizes
-that were traced is taken, and tested at others by the caller.
+differences; of each, multiples with an offset, quotients, minima and maxima with a constant; ratios of two sizes. What
+fits at all sizes that were traced is taken, and tested at others by the caller.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from jitgrad.ir.symbols import Expression, as_expression, combine, number, symbo
 Vector = tuple[Any, ...]  # a number at each of the sizes
 _MAX_DIVISOR: Final = 64
 _MAX_AXES: Final = 5
+_MAX_RATIOS: Final = 100  # sizes that are tried against each other
 _ERRORS = (ArithmeticError, ValueError, TypeError, KeyError)
 
 
@@ -58,7 +59,8 @@ class Fitter:
         found = self._hinted(values, hint)
         if found is None and all(math.isfinite(v) and v == int(v) for v in values):
             found = self.integer(tuple(map(int, values)), None, near)
-        return found or next((e for e in self._reals(values, near) if self.at(e) == values), None)
+        tried = itertools.chain(self._reals(values, near), self._ratios(values))
+        return found or next((e for e in tried if self.at(e) == values), None)
 
     def _hinted(self, values: Vector, hint: Any) -> Expression | None:
         e = as_expression(hint) if isinstance(hint, (int, float)) else number(0)
@@ -86,6 +88,15 @@ class Fitter:
             yield from (combine("log", e + k) for k in (0, 1) if min(vector) + k > 0)
             for a, b in ((0, -1), (-1, 0), (0, 1), (1, 0)):
                 yield combine("/", e + a, e + b)
+
+    def _ratios(self, values: Vector) -> Iterator[Expression]:
+        """One size divided by another, or steps along one by those along the other; what was met last comes first."""
+        known = list(self.known.items())[: -_MAX_RATIOS - 1 : -1]
+        for shift in (0, -1):
+            for (above, a), (below, b) in itertools.permutations(known, 2):
+                least = below[0] + shift
+                if least and (above[0] + shift) / least == values[0]:
+                    yield combine("/", a + shift, b + shift)
 
 
 class Near:

@@ -77,6 +77,8 @@ def repeat_interleave(
         input, dim = view(Reshape((input.type_.numel,)), input), 0
     axis = normalize_dim(dim, input.ndim)
     length = input.shape[axis]
+    if isinstance(repeats, int):
+        return _each_repeated(input, axis, repeats)
     if isinstance(repeats, Tensor):
         if repeats.dtype not in (dtypes.int64, dtypes.int32):
             raise located(DTypeError("repeats has to be Long or Int tensor"))
@@ -96,6 +98,15 @@ def repeat_interleave(
     return apply(IndexSelect(axis), input, constant(places, input))
 
 
+def _each_repeated(x: Tensor, axis: int, count: int) -> Tensor:
+    """Without a list of places, which would be another one at each length."""
+    if count < 0:
+        raise located(ShapeError("repeats can not be negative"))
+    before, length, behind = tuple(x.shape[:axis]), x.shape[axis], tuple(x.shape[axis + 1 :])
+    wide = view(BroadcastTo((*before, length, count, *behind)), view(Reshape((*before, length, 1, *behind)), x))
+    return copied(Reshape((*before, length * count, *behind)), wide)
+
+
 @public()
 def flip(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor:
     """A copy with the order reversed along `dims`.
@@ -105,7 +116,8 @@ def flip(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor
     tensor([[2, 1],
             [4, 3]])
     """
-    return copied(Flip(normalize_dims(sizes(args if dims is None else (dims,), "dims"), input.ndim)), input)
+    axes = normalize_dims(sizes(args if dims is None else (dims,), "dims"), input.ndim)
+    return copied(Flip(axes if input.ndim else ()), input)
 
 
 @public()

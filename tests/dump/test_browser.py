@@ -4,6 +4,8 @@ import pytest
 from dump.chromium import PROGRAM, Browser
 from dump.step_page import block, write_page
 
+import jitgrad as jg
+
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium here")
 
 
@@ -224,3 +226,13 @@ def test_boxes_of_a_scope_do_not_overlap(browser):
         && box.children.slice(i + 1).every((d) => apart(c, d)));
       return good(app.graph.root);
     })()""")
+
+
+def test_a_module_that_holds_everything_is_unfolded(running, tmp_path):
+    recurrent = jg.nn.LSTM(4, 6)
+    jg.compile(lambda x: recurrent(x), dump=str(tmp_path))(jg.ones(3, 2, 4))
+    (made,) = tmp_path.glob("*/index.html")
+    running.errors.clear()
+    running.open(made)
+    assert running.run("app.stage.root.children.size === 1 && app.stage.size > FEW && app.graph.drawn") > 20
+    assert not running.errors

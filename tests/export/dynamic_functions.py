@@ -76,6 +76,8 @@ FUNCTIONS = {
     "first two": (lambda x: x[:2], [("n", 3)], B),
     "flip and roll": (lambda x: x.flip(0) + jg.roll(x, 1, 0), [("n", 3)], B),
     "pad": (lambda x: F.pad(x, (1, 2)), [("n", "t")], BT),
+    "pad to a multiple": (lambda x: F.pad(x, (0, 0, 0, -x.shape[0] % 8)), [("n", 3)], B),
+    "each repeated": (lambda x: x.repeat_interleave(3, 0) + x.repeat_interleave(3).sum(), [("n", 3)], B),
     "convolution": (lambda x: F.conv2d(x, jg.ones(2, 1, 3, 3), stride=2, padding=1), [("n", 1, "h", "w")],
                     {"n": 2, "h": 9, "w": 12}),
     "pooling": (lambda x: F.max_pool2d(x, 2) + F.avg_pool2d(x, 2), [("n", 1, "h", "w")], {"n": 2, "h": 9, "w": 12}),
@@ -98,6 +100,12 @@ FUNCTIONS = {
     "outer": (lambda x: x[:, None] * x[None, :], [("n",)], B),
     "diagonal": (lambda x: x.diagonal() * 2, [("n", "n")], B),
     "triangle": (lambda x: x.triu(1), [("n", "t")], BT),
+    "resize to another's size": (lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bilinear"),
+                                 [(1, 2, 5, 6), (1, 1, "h", "w")], {"h": 9, "w": 12}),
+    "resize back": (lambda x: F.interpolate(F.max_pool2d(x, 2), size=x.shape[2:]), [(1, 2, "h", "w")],
+                    {"h": 9, "w": 12}),
+    "resize corner to corner": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True),
+                                [(1, 2, "h", "w")], {"h": 9, "w": 12}),
     "log of the size": (lambda x: x * math.log(x.shape[0] + 1), [("n", 3)], B),
 }  # fmt: skip
 

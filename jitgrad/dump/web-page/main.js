@@ -3,6 +3,7 @@
 const VIEWS = { graph: "Graph", steps: "Steps", memory: "Memory", text: "Text" };
 const SMALLEST = 0.42; // scale to begin with, so that names can be read
 const FEW = 60; // nodes that are shown all
+const MOST = 200; // of one module that holds all of them
 const TRIES = 80; // scopes that may be unfolded to begin with
 const KEYS = [
   ["1 2 3 4", "graph, steps, memory, text"], ["[  ]", "stage before, stage after"], ["/", "find"], ["arrows", "along the graph"],
@@ -72,18 +73,23 @@ const app = {
     this.remember();
   },
 
-  /** Unfold from the outside in, as long as all of it can be read at once; of modules only those that have some. */
+  /**
+   * Unfold from the outside in, as long as all of it can be read at once; of modules only those that have some. One
+   * that holds everything is unfolded in any case: a single box tells nothing.
+   */
   expandToFit() {
     this.builder = this.builders[this.index] ||= new SceneBuilder(this.stage);
     let level = [...this.stage.root.children.values()], tries = 0;
-    const few = this.stage.size <= FEW;
+    const few = this.stage.size <= FEW, all = this.stage.size;
     while (level.length && tries < TRIES) {
       const next = [];
       for (const scope of level.sort((a, b) => a.count - b.count)) {
-        if (tries++ >= TRIES || this.builder.count(scope) < 2 || !(few || scope.children.size || scope.kind === "phase")) continue;
+        const whole = scope.count === all && scope.nodes.length <= MOST;
+        if (tries++ >= TRIES || this.builder.count(scope) < 2) continue;
+        if (!(few || whole || scope.children.size || scope.kind === "phase")) continue;
         this.expanded.add(scope.id);
         const root = this.builder.build(this.expanded, this.constants);
-        if (this.graph.scaleFor(root) >= SMALLEST) next.push(...scope.children.values());
+        if (whole || this.graph.scaleFor(root) >= SMALLEST) next.push(...scope.children.values());
         else this.expanded.delete(scope.id);
       }
       level = next;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -85,7 +86,7 @@ def _output(
     if size is not None:
         if recompute is not None:
             raise located(ArgumentError("recompute_scale_factor is not meaningful with an explicit size."))
-        return tuple(int(n) for n in _each(size, rank, "size")), (None,) * rank
+        return tuple(n if isinstance(n, int) else operator.index(n) for n in _each(size, rank, "size")), (None,) * rank
     factors = tuple(float(f) for f in _each(scale_factor, rank, "scale_factor"))
     out = tuple(math.floor(n * f) for n, f in zip(lengths, factors, strict=True))
     if recompute:

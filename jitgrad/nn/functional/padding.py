@@ -43,8 +43,6 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Ten
         if before < 0 or behind < 0:
             start = min(max(-before, 0), length)
             x = stretch(x, axis, start, max(length - start + min(behind, 0), 0))
-    if not any(low) and not any(high):
-        return x.clone()  # type: ignore[attr-defined, no-any-return]
     return apply(Pad(tuple(low), tuple(high)), x, filled((), x.dtype, value))
 
 
@@ -60,7 +58,8 @@ def _widths(name: str, x: Tensor, pad: Sequence[int]) -> dict[int, tuple[int, in
                 f"padding length {len(given)} and input of dimension {x.ndim}"
             )
         )
-    return {x.ndim - 1 - i // 2: (int(given[i]), int(given[i + 1])) for i in range(0, len(given), 2)}
+    widths = [n if isinstance(n, int) else int(n) for n in given]  # those that export tracks stay as they are
+    return {x.ndim - 1 - i // 2: (widths[i], widths[i + 1]) for i in range(0, len(given), 2)}
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
