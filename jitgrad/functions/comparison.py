@@ -20,7 +20,7 @@ from ..errors import located
 from ..promotion import Number, float_dtype, result_dtype
 from ..tensor import Tensor, to_array
 from .pointwise import Operand, broadcast, broadcast_shape, check_tensor, convert, expand, filled, operand
-from .registry import public
+from .registry import FUNCTIONS, public
 
 
 @public(method=False, out=True)
@@ -33,9 +33,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     >>> jg.where(jg.tensor([True, False]), jg.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
     """
+    if input is None and other is None and isinstance(condition, Tensor):
+        return condition.nonzero(as_tuple=True)  # type: ignore[attr-defined]
     mask = _condition("where", condition)
-    if input is None and other is None:
-        return mask.nonzero(as_tuple=True)  # type: ignore[attr-defined]
     x, y = operand(input, "where", 2), operand(other, "where", 3)
     return choose("where", mask, x, y)
 
@@ -155,13 +155,17 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def nan_to_num(
     input: Tensor, nan: Number | None = 0.0, posinf: Number | None = None, neginf: Number | None = None
 ) -> Tensor:
-    """`input` with NaN replaced by `nan`, infinities by `posinf` and `neginf` (the largest finite numbers).
+    """`input` with NaN replaced by `nan`, infinities by `posinf` and `neginf` (the largest finite numbers); complex
+    ones part by part.
 
     >>> import jitgrad as jg
     >>> jg.nan_to_num(jg.tensor([float("nan"), 1.0]))
     tensor([0., 1.])
     """
     x = check_tensor(input, "nan_to_num")
+    if x.dtype.is_complex:
+        parts = nan_to_num(FUNCTIONS["view_as_real"](FUNCTIONS["resolve_conj"](x)), nan, posinf, neginf)
+        return FUNCTIONS["view_as_complex"](parts)  # type: ignore[no-any-return]
     if not x.dtype.is_floating_point:
         return convert(x, x.dtype)
     limits = ml_dtypes.finfo(x.dtype.np)

@@ -301,10 +301,11 @@ def sinc(input: Tensor) -> Tensor:
     >>> jg.sinc(jg.tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
-    (x,) = _floats("sinc", check_tensor(input, "sinc"))
+    (given,) = _floats("sinc", check_tensor(input, "sinc"))
+    x = convert(given, dtypes.float32) if given.dtype.itemsize == 2 else given  # πx may be out of a half type's range
     at_zero = apply(Eq(), x, _number(x, 0))
     turned = apply(Mul(), apply(Where(), at_zero, _number(x, 1), x), _number(x, math.pi))
-    return apply(Where(), at_zero, _number(x, 1), apply(Div(), apply(Sin(), turned), turned))
+    return convert(apply(Where(), at_zero, _number(x, 1), apply(Div(), apply(Sin(), turned), turned)), given.dtype)
 
 
 @public(inplace=True, out=True)
@@ -316,6 +317,11 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     tensor([8.])
     """
     check_tensors("ldexp", input, other)
+    if input.dtype.is_differentiable and not other.dtype.is_differentiable:
+        # In the precision that a kernel computes in: a power may be out of range where the product is not.
+        wide = dtypes.float64 if input.dtype in (dtypes.float64, dtypes.complex128) else dtypes.float32
+        x = input if input.dtype.is_complex else convert(input, wide)
+        return convert(pointwise(Mul(), x, power(2.0, convert(other, wide))), input.dtype)
     return pointwise(Mul(), input, power(2.0, other))
 
 

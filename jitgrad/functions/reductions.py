@@ -13,7 +13,7 @@ from jitgrad.ir.op import Op
 from jitgrad.ir.ops.argmax import ArgMax, ArgMin
 from jitgrad.ir.ops.arithmetic import Maximum, Minimum
 from jitgrad.ir.ops.broadcast import Sum
-from jitgrad.ir.ops.comparison import IsNan
+from jitgrad.ir.ops.comparison import IsNan, Ne
 from jitgrad.ir.ops.indexing import Gather
 from jitgrad.ir.ops.reduction import All, Amax, Amin, Any, Prod
 from jitgrad.ir.ops.scan import CumProd, CumSum
@@ -244,7 +244,10 @@ def min(
 
 
 def _truth(x: Tensor, op: Callable[..., Op], dim: Dims, keepdim: bool) -> Tensor:
-    out = reduction(op, reduced_axes(dim, x.ndim), keepdim)(x)
+    if dim is None or not isinstance(dim, (tuple, list)) or len(dim):
+        out = reduction(op, reduced_axes(dim, x.ndim), keepdim)(x)
+    else:  # sums take no dims for all dims; truth does not, in PyTorch
+        out = apply(Ne(), x, filled(x._data.shape, x.dtype, 0))
     return convert(out, dtypes.uint8) if x.dtype is dtypes.uint8 else out
 
 
