@@ -62,7 +62,9 @@ def user_location(depth: int = 1) -> Location | None:
     """The innermost frame outside jitgrad, or None if the call did not come from a user's file."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
-        if not is_library_file(frame.f_code.co_filename):
+        code = frame.f_code
+        generated = code.co_filename == "<string>" and code.co_name == "__init__"  # by `dataclass`
+        if not generated and not is_library_file(code.co_filename):
             return Location(frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None

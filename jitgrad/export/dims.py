@@ -43,7 +43,8 @@ class Dim:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.match(self.name) or self.name in _RESERVED:
-            raise located(ArgumentError(f"Dim: {self.name!r} is no name for a dimension"))
+            rule = f"letters a-z, digits and underscores, no digit first, and none of {', '.join(sorted(_RESERVED))}"
+            raise located(ArgumentError(f"Dim: {self.name!r} is no name for a dimension; names are {rule}"))
         if not 0 <= self.min <= self.largest <= LARGEST or self.step < 1:
             raise located(ArgumentError(f"Dim: no length is from {self.min} to {self.max} in steps of {self.step}"))
 

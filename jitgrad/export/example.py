@@ -30,6 +30,10 @@ class Example:
         self.dims: dict[str, Dim] = {}
         self.fixed: set[str] = set()
         self._axes: dict[int, dict[int, str]] = {}
+        if not isinstance(dynamic, Mapping):
+            shape = '{"x": {0: "batch"}}'
+            message = f"export: dynamic must be a dict by argument name, as {shape}, not {type(dynamic).__name__}"
+            raise located(ArgumentTypeError(message))
         for name, spec in dynamic.items():
             self._mark_argument(name, spec)
 

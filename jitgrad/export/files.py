@@ -64,8 +64,11 @@ def _write(path: Path, pieces: Any) -> None:
             for piece in pieces:
                 file.write(piece)
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            error.filename = str(path)  # which is what the user named
+        else:
+            temporary.unlink(missing_ok=True)
         raise
 
 

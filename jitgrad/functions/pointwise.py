@@ -26,7 +26,7 @@ from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Shape
 
 from ..device_ops import check_devices
-from ..dispatch import apply
+from ..dispatch import apply, shared
 from ..errors import located
 from ..fast_path import binary_method, unary_method
 from ..mode import local
@@ -44,7 +44,7 @@ def operand(x: Any, name: str, position: int) -> Operand:
     if isinstance(x, np.generic):
         return x.item()  # type: ignore[no-any-return]
     if isinstance(x, np.ndarray):
-        return wrap(x)
+        return shared(x)
     raise located(
         ArgumentTypeError(f"{name}: argument {position} must be a Tensor or a number, not {type(x).__name__}")
     )

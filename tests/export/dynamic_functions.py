@@ -9,6 +9,7 @@ from jitgrad.nn import functional as F
 
 B = {"n": 4}
 BT = {"n": 4, "t": 6}
+WEIGHTS = np.array([1, 2, 3], np.float32)
 
 
 def attention(x):
@@ -77,6 +78,7 @@ FUNCTIONS = {
     "flip and roll": (lambda x: x.flip(0) + jg.roll(x, 1, 0), [("n", 3)], B),
     "pad": (lambda x: F.pad(x, (1, 2)), [("n", "t")], BT),
     "pad to a multiple": (lambda x: F.pad(x, (0, 0, 0, -x.shape[0] % 8)), [("n", 3)], B),
+    "NumPy's arrays": (lambda x: x * np.arange(3, dtype=np.float32) + WEIGHTS - np.float32(2), [("n", 3)], B),
     "each repeated": (lambda x: x.repeat_interleave(3, 0) + x.repeat_interleave(3).sum(), [("n", 3)], B),
     "convolution": (lambda x: F.conv2d(x, jg.ones(2, 1, 3, 3), stride=2, padding=1), [("n", 1, "h", "w")],
                     {"n": 2, "h": 9, "w": 12}),

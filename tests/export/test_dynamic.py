@@ -191,9 +191,16 @@ def test_mistakes_in_dynamic():
         ({"x": {0: "n", 1: "n"}}, "is 8 elsewhere and 3"),
         ({"x": {0: jg.export.Dim("n", max=4)}}, "is 8, which is not"),
         ({"k": {0: "n"}}, "no tensor"),
+        ([{0: "n"}], "a dict by argument name"),
     ]:
         with pytest.raises((ArgumentError, TypeError), match=message):
             jg.export(lambda x, k: x, (X, 3), dynamic=dynamic)
+
+
+def test_a_bad_dim_is_told_with_the_users_line():
+    for arguments in (("batch size",), ("max",), ("n", 5, 2)):
+        with pytest.raises(ArgumentError, match=r"(names are letters|no length is from)[^\n]*\n  at .*test_dynamic.py"):
+            jg.export.Dim(*arguments)
 
 
 def test_sizes_are_ordinary_numbers_to_the_function():

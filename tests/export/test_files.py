@@ -239,3 +239,11 @@ def test_names_of_records_mean_nothing_to_python(tmp_path):
         (tmp_path / "q.jg").write_bytes(raw.replace(old, new))
         with pytest.raises(ParseError, match=r"line \d+, column \d+: "):
             jg.load_program(tmp_path / "q.jg")
+
+
+def test_saving_where_nothing_can_be_names_the_file(tmp_path):
+    program = jg.export(lambda x: x * 2, (jg.ones(3),))
+    target = tmp_path / "missing" / "program.jg"
+    with pytest.raises(FileNotFoundError) as caught:
+        program.save(target)
+    assert caught.value.filename == str(target)
