@@ -24,6 +24,21 @@ def layout(array: Array) -> bool | tuple[Any, ...]:
     return (*array.strides, flags.writeable)
 
 
+def overlaps_itself(array: Array) -> bool:
+    """Whether elements of an array may share memory with one another, as those of an expanded one do.
+
+    No overlap is missed; strides that interleave without meeting count as one.
+    """
+    if array.flags.c_contiguous or array.size == 0:
+        return False
+    reach = array.dtype.itemsize
+    for stride, length in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if stride < reach:
+            return True
+        reach += stride * (length - 1)
+    return False
+
+
 def owner(array: Array) -> int:
     """The identity of the object that owns the memory of `array`; arrays of different owners share none."""
     base: Any = array

@@ -37,6 +37,7 @@ from ..mode import local
 from ..tensor import Tensor, ViewInfo, wrap
 from .fingerprint import fingerprint
 from .materialise import run_segment
+from .memory import overlaps_itself
 from .placement import Placement
 from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source, TensorSource, grad_of_its_own
 from .surroundings import Surroundings
@@ -298,6 +299,9 @@ class Tracer:
         if root._data.__class__ is Value or id(root) in self._written:
             return False
         if self.placement.end_unless_takes(self, (root,)):
+            return True
+        if overlaps_itself(root._data):
+            self.materialise("an in-place write reaches a tensor of which several elements share memory")
             return True
         others = [s.tensor for s in self.outside.values() if s.slot is not None] + list(self._arguments.values())
         for other in others:

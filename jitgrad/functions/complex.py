@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import DTypeError, ShapeError
@@ -65,12 +66,12 @@ def imag(input: Tensor) -> Tensor:
     return view(Imag(), x)
 
 
-def _set_real(self: Tensor, value: Tensor) -> None:
-    real(self).copy_(value)  # type: ignore[attr-defined]
+def _set_real(self: Tensor, value: Any) -> None:
+    real(self)[...] = value
 
 
-def _set_imag(self: Tensor, value: Tensor) -> None:
-    imag(self).copy_(value)  # type: ignore[attr-defined]
+def _set_imag(self: Tensor, value: Any) -> None:
+    imag(self)[...] = value
 
 
 Tensor.real = property(real, _set_real)  # type: ignore[attr-defined]

@@ -149,6 +149,8 @@ def test_detached_results_leave_the_tensors_of_the_call_behind():
             yield a, b, g, a.requires_grad
 
     agree(program)
+    f = jg.compile(lambda x: (x.clone().requires_grad_() * 2).detach(), fullgraph=True)
+    assert [f(jg.ones(1) * n).item() for n in range(3)] == [0, 2, 4]  # nothing is refused
 
 
 def test_a_detached_result_of_a_tensor_that_is_kept():

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from programs_compared import agree
 from random_views import Machine, Program
 
 import jitgrad as jg
@@ -197,3 +198,30 @@ def test_arguments_that_share_memory_are_told_from_others():
         assert f(x, x.detach()).tolist() == [2.0, 2.0]
         assert f(x[:], x).tolist() == [4.0, 4.0]
         assert f(jg.zeros(2), jg.zeros(2)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("at", [0, slice(0, 1), (..., 0)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: jg.zeros(1).expand(3),
+        lambda: jg.zeros(2, 1).expand(2, 3),
+        lambda: jg.arange(4.0).as_strided((3, 2), (1, 1)),
+        lambda: jg.arange(6.0).view(2, 3).T,
+    ],
+)
+def test_arguments_whose_elements_share_memory_are_written_as_eagerly(make, at):
+    def program(compile):
+        def f(x):
+            x[at] = 5.0
+            return x + 1
+
+        f = compile(f)
+        for _ in range(3):
+            x = make()
+            try:
+                yield f(x), x
+            except RuntimeError as error:
+                yield str(error).splitlines()[0]
+
+    agree(program)

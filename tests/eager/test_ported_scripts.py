@@ -74,3 +74,13 @@ def test_truth_over_no_dims_is_that_of_each_element(name):
 def test_where_numbers_are_not_zero():
     (there,), (here,) = torch.where(torch.tensor([0.0, 2.0, -1.0])), jg.where(jg.tensor([0.0, 2.0, -1.0]))
     assert here.tolist() == there.tolist()
+
+
+def test_parts_are_set_to_numbers_and_rows():
+    def f(lib):
+        z = lib.zeros(2, 3, dtype=lib.complex64)
+        z.real = 2
+        z.imag = lib.tensor([1.0, 2.0, 3.0])
+        return z
+
+    equal(f)
