@@ -17,6 +17,7 @@ import jitgrad
 from jitgrad.dump import write
 from jitgrad.export.files import TEXT
 from jitgrad.export.trees import Container, Leaf, Tree, build
+from jitgrad.ir import dtypes
 from jitgrad.ir.errors import JitgradError, ParseError
 
 from .report import Report, UsageError, amount, table
@@ -193,6 +194,8 @@ def _arguments(program: Any, texts: Sequence[str], args: argparse.Namespace) -> 
     waiting = []
     for text in texts:
         name, equals, path = text.partition("=")
+        if equals and indices.get(name) in arrays:
+            raise UsageError(f"--input {text}: {name!r} is given twice")
         if equals and name in indices:
             arrays[indices[name]] = _read(path)
         elif equals and not Path(text).exists():
@@ -242,7 +245,10 @@ def _leaves_any(tree: Tree) -> bool:
 
 
 def _read(path: str) -> Any:
-    """An array, always in memory of its own, since programs may write to their arguments."""
+    """An array, always in memory of its own, since programs may write to their arguments.
+
+    NumPy writes bfloat16 as two bytes without a type, and keeps the byte order of where an array was made.
+    """
     try:
         found = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -250,7 +256,11 @@ def _read(path: str) -> Any:
         raise UsageError(f"{path}: not a .npy file of numbers" + ("" if pickled else f": {error}")) from None
     if not isinstance(found, np.ndarray):
         raise UsageError(f"{path}: several arrays; give one .npy file per input")
-    return found
+    if found.dtype == np.dtype("V2"):
+        return found.view(dtypes.bfloat16.np)
+    if found.dtype.kind not in "biufc":
+        raise UsageError(f"{path}: not numbers, but elements of type {found.dtype}")
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 
 # What comes out ---------------------------------------------------------------------------------------------

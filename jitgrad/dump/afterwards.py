@@ -117,6 +117,7 @@ def _compilations(what: Any, sizes: Mapping[str, int] | None = None) -> Iterator
     else:
         raise located(
             ArgumentTypeError(
-                f"dump: expected a compiled function or module, an executable or a graph, not {type(what).__name__}"
+                "dump: expected a compiled function or module, an exported program, an executable or a graph, not "
+                f"{type(what).__name__}"
             )
         )

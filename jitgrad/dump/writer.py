@@ -49,6 +49,8 @@ class DumpWriter:
         """A writer into a new numbered sub-folder of `folder`; None, after a warning, if there can't be one."""
         root = Path(folder)
         try:
+            if root.is_file():
+                raise NotADirectoryError(f"{root} is a file, and dumps go into a folder")
             root.mkdir(parents=True, exist_ok=True)
             number = sum(1 for _ in root.iterdir())
             while True:

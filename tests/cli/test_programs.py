@@ -141,6 +141,7 @@ def test_dump(capsys, folder, tmp_path):
         (["run", "{}/net.jg", "--input", "{}/net.jg"], "not a .npy file"),
         (["run", "{}/net.jg", "--input", "nonsense={}/x.npy"], "no argument is called 'nonsense'"),
         (["run", "{}/net.jg", "--input", "{}/x.npy", "{}/x.npy"], "2 inputs for 1 arguments"),
+        (["run", "{}/net.jg", "--input", "input={}/x.npy", "input={}/x.npy"], "'input' is given twice"),
         (["run", "{}/net.jg", "--input", "{}/x.npy", "--repeat", "0"], "--repeat must be at least 1"),
         (["run", "{}/net.jg", "--input", "{}/x.npy", "--set", "lr=1"], "no number is called 'lr'"),
         (["run", "{}/step.jg", "--input", "{}/two.npy", "--set", "lr=fast"], "--set takes NAME=NUMBER"),
@@ -148,7 +149,7 @@ def test_dump(capsys, folder, tmp_path):
         (["run", "{}/net.jg", "--input", "{}/x.npy", "--device", "cuda:99"], "--device cuda:99"),
         (["inspect", "{}/net.jg", "--size", "batch"], "--size takes NAME=N"),
         (["dump", "{}/net.jg", "{}/dumps", "--size", "time=3"], "no dimension is called 'time'"),
-        (["dump", "{}/net.jg", "{}/net.jg"], "nothing of Sequential is dumped"),
+        (["dump", "{}/net.jg", "{}/net.jg"], "is a file, and dumps go into a folder"),
         (["inspect", "{}"], "a folder without program.txt"),
         (["inspect", "/dev/null"], "neither a file nor a folder"),
     ],
@@ -167,6 +168,19 @@ def test_types_are_checked(capsys, folder):
     assert main(["run", str(folder / "net.jg"), "--input", str(folder / "three.npy")]) == 1
     error = capsys.readouterr().err
     assert "must be f32[batch,8]" in error and "Traceback" not in error
+
+
+def test_arrays_of_all_kinds_are_read(capsys, folder, tmp_path):
+    program = tmp_path / "add.jg"
+    jg.export(lambda x, y: (x + 1, y * 2), (jg.ones(3), jg.ones(3, dtype=jg.bfloat16))).save(program)
+    first = jg.load_program(program)(jg.ones(3), jg.ones(3, dtype=jg.bfloat16))
+    np.save(tmp_path / "big.npy", np.ones(3, ">f4"))
+    np.save(tmp_path / "narrow.npy", first[1].numpy())
+    code, data = answer(capsys, "run", program, "--input", tmp_path / "big.npy", tmp_path / "narrow.npy")
+    assert code == 0 and [r["values"] for r in data["results"]] == [[2.0] * 3, [4.0] * 3]
+    np.save(tmp_path / "words.npy", np.array(["a"]))
+    code, data = answer(capsys, "run", program, "--input", tmp_path / "words.npy", tmp_path / "narrow.npy")
+    assert code == 2 and "words.npy: not numbers" in data["error"]
 
 
 def test_a_broken_file_is_named(capsys, folder, tmp_path):
