@@ -260,3 +260,13 @@ def symbolic(expression: Expression, sizes: Mapping[str, int]) -> Real:
     if expression.fn == "number":
         return value
     return SymbolicInt(value, expression) if isinstance(value, int) else SymbolicFloat(value, expression)
+
+
+def is_tracked(*numbers: Real) -> bool:
+    """Whether one of the numbers carries an expression. Where it does, a short cut for the value it has now may not be
+    taken: at another value the long way would be needed.
+
+    >>> is_tracked(3), is_tracked(3, SymbolicInt(3, symbol("n")))
+    (False, True)
+    """
+    return any(isinstance(n, (SymbolicInt, SymbolicFloat)) for n in numbers)

@@ -107,7 +107,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         raise located(ShapeError("split expects at least a 1-dimensional tensor"))
     size = tensor.shape[axis]
     if isinstance(split_size_or_sections, (tuple, list)):
-        lengths = [int(n) for n in split_size_or_sections]
+        lengths = [_integer(n) for n in split_size_or_sections]
         if sum(lengths) != size or any(n < 0 for n in lengths):
             raise located(
                 ShapeError(
@@ -116,11 +116,17 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
                 )
             )
     else:
-        step = int(split_size_or_sections)
+        step = _integer(split_size_or_sections)
         if step < 0 or (step == 0 and size):
             raise located(ShapeError(f"split expects split_size be non-negative, but got split_size={step}"))
-        lengths = [min(step, size - at) for at in range(0, size, step)] if size else [0]
+        full = len(range(0, size, step)) - 1 if size else 0
+        lengths = [step] * full + [size - step * full]
     return _stretches(tensor, axis, lengths)
+
+
+def _integer(n: Any) -> int:
+    """An integer as it is, for it may be one that export tracks."""
+    return n if isinstance(n, int) else int(n)
 
 
 def _stretches(input: Tensor, axis: int, lengths: Sequence[int]) -> tuple[Tensor, ...]:

@@ -13,6 +13,7 @@ from jitgrad.ir.ops.argmax import ArgMax
 from jitgrad.ir.ops.pooling import AvgPool, MaxPool, MaxPoolIndices
 from jitgrad.ir.ops.random import RandomUniform
 from jitgrad.ir.ops.resample import Resample, TakeClamped
+from jitgrad.ir.symbols import is_tracked
 
 from ...dispatch import apply, constant
 from ...errors import located
@@ -92,12 +93,13 @@ def _adaptive_avg_pool(rank: int, input: Tensor, output_size: Any) -> Tensor:
         lengths = tuple(x.shape[2:])
         if out == (1,) * rank:
             return mean(x, tuple(range(-rank, 0)), keepdim=True)
-        if kernel := _even_windows(lengths, out):
+        tracked = is_tracked(*lengths, *out)
+        if not tracked and (kernel := _even_windows(lengths, out)):
             return apply(AvgPool(kernel, kernel, (0,) * rank), x)
         if 0 in out:
             return x.new_zeros((*x.shape[:2], *out))  # type: ignore[attr-defined, no-any-return]
         for axis, (n, m) in enumerate(zip(lengths, out, strict=True), 2):
-            if n != m:
+            if n != m or tracked:
                 x = apply(Resample(axis, n, m, "mean"), x)
         return x
 

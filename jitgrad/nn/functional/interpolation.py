@@ -12,6 +12,7 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentError, ShapeError, UnsupportedError, operand_lines
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 from jitgrad.ir.ops.resample import Resample
+from jitgrad.ir.symbols import is_tracked
 
 from ...dispatch import apply
 from ...errors import located
@@ -144,7 +145,7 @@ def _resampled(
         step = source / target if factor is None else 1.0 / factor
         if align:
             step = (source - 1) / (target - 1) if target > 1 else 0.0
-        if source != target or (step != 1.0 and not align):
+        if source != target or (step != 1.0 and not align) or is_tracked(source, target):
             done = apply(Resample(axis, source, target, kind, step, align), done)
             done = after(done) if after else done
     return done if done is not x else x.clone()  # type: ignore[attr-defined, no-any-return]
