@@ -99,12 +99,27 @@ def run(info, training, compiled):
     return count
 
 
-@pytest.mark.parametrize("info", module_db, ids=lambda i: i.name)
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+CASES = [
+    pytest.param(info, training, id=f"{info.name}-{'training' if training else 'evaluation'}")
+    for info in module_db
+    for training in ((True, False) if info.train_and_eval_differ else (True,))
+]
+# Compiled in every run: one of each kind; the others with --slow.
+OFTEN = {
+    "nn.BatchNorm2d", "nn.Conv2d", "nn.ConvTranspose2d", "nn.Embedding", "nn.GRUCell", "nn.LSTM", "nn.Linear",
+    "nn.MaxPool2d", "nn.MultiheadAttention", "nn.CrossEntropyLoss", "nn.LayerNorm", "nn.ReLU", "nn.ReflectionPad2d",
+    "nn.LazyConv2d",
+}  # fmt: skip
+COMPILED = [
+    pytest.param(info, id=info.name, marks=[] if info.name in OFTEN else pytest.mark.slow) for info in module_db
+]
+
+
+@pytest.mark.parametrize(("info", "training"), CASES)
 def test_module(info, training):
     assert run(info, training, compiled=False) or info.name == "nn.TransformerEncoder"
 
 
-@pytest.mark.parametrize("info", module_db, ids=lambda i: i.name)
+@pytest.mark.parametrize("info", COMPILED)
 def test_compiled_module(info):
     run(info, True, compiled=True)
