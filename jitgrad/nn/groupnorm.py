@@ -129,20 +129,5 @@ class LocalResponseNorm(Module):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
-class CrossMapLRN2d(Module):
-    """`LocalResponseNorm` of [n, c, h, w], under its older name; `size` is odd."""
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        """Its numbers."""
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+class CrossMapLRN2d(LocalResponseNorm):
+    """`LocalResponseNorm` of [n, c, h, w], under its older name."""
