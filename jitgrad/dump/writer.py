@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.location import user_location
 from jitgrad.ir.picture import to_dot, to_svg
 from jitgrad.ir.printer import to_text
 
@@ -118,7 +119,11 @@ class DumpWriter:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=2)
+    caller = user_location()
+    if caller is None:
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(message, RuntimeWarning, caller.code.co_filename, caller.line)
 
 
 def _file_name(text: str) -> str:

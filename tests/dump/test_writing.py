@@ -119,8 +119,9 @@ def test_a_fault_while_dumping_is_a_warning(tmp_path, monkeypatch):
 
 def test_a_folder_that_can_not_be_written_is_a_warning(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.warns(RuntimeWarning, match="nothing of .* is dumped"):
+    with pytest.warns(RuntimeWarning, match="nothing of .* is dumped: .* is a file") as caught:
         compiled(dump=str(tmp_path / "file"))
+    assert {w.filename for w in caught} == {__file__}
     with pytest.warns(RuntimeWarning):
         assert observer_for(str(tmp_path / "file"), "f") is None
 
