@@ -16,13 +16,14 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, OperationError, ShapeError
-from jitgrad.ir.ops.arithmetic import Add, Mul, Sub
+from jitgrad.ir.ops.arithmetic import Add, Div, Maximum, Mul, Sub
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.comparison import Eq, Lt
 from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.ops.math import Pow
 from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Reshape
+from jitgrad.ir.symbols import is_tracked
 
 from .device import as_device
 from .dispatch import apply, constant, shared
@@ -408,15 +409,22 @@ def _spaced(first: Any, last: Any, steps: int) -> Tensor:
     """In float64 or complex128; each half counted from its own end, so that both ends are exact."""
     is_complex = any(isinstance(x, complex) for x in (first, last))
     wide = dtypes.complex128 if is_complex else dtypes.float64
-    if steps < 2:
-        return apply(Full((steps,), wide, first))
     shape = (steps,)
-    step = filled(shape, wide, (last - first) / (steps - 1))
+    half = filled(shape, dtypes.float64, steps // 2)
+    if is_tracked(steps):  # one graph for all numbers of them, a single one too
+        one = filled(shape, dtypes.float64, 1)
+        gaps = apply(Maximum(), filled(shape, dtypes.float64, steps - 1), one)
+        step = apply(Div(), filled(shape, wide, last - first), convert(gaps, wide))
+        half = apply(Maximum(), half, one)
+    elif steps < 2:
+        return apply(Full(shape, wide, first))
+    else:
+        step = filled(shape, wide, (last - first) / (steps - 1))
     index = apply(Iota(shape, 0, dtypes.float64))
     rest = apply(Sub(), filled(shape, dtypes.float64, steps - 1), index)
     up = apply(Add(), filled(shape, wide, first), apply(Mul(), step, convert(index, wide)))
     down = apply(Sub(), filled(shape, wide, last), apply(Mul(), step, convert(rest, wide)))
-    return apply(Where(), apply(Lt(), index, filled(shape, dtypes.float64, steps // 2)), up, down)
+    return apply(Where(), apply(Lt(), index, half), up, down)
 
 
 @public(method=False)

@@ -67,6 +67,7 @@ def test_bounds_are_found_where_the_function_has_them():
 
     assert bounds(lambda x: x[:5]) == (5, None, 1)
     assert bounds(lambda x: x[:50]) == (1, 50, 1)
+    assert bounds(lambda x: jg.linspace(0, 1, x.shape[0])) == (1, None, 1)
     assert bounds(lambda x: x.reshape(-1, 2, 3).sum(1)) == (1, None, 2)
     assert bounds(lambda x: x.reshape(x.shape[0] // 4, 4, 3).sum(1), 12) == (1, None, 4)
     assert bounds(lambda x: x.chunk(2)[1]) == (2, None, 1)
