@@ -41,18 +41,20 @@ def philox(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, .
     """
     u64 = np.uint64
     shape = np.broadcast_shapes(*(np.shape(w) for w in counter))
-    c0, c1, c2, c3 = (_words(w, shape) for w in counter)
-    k0, k1 = (_words(w, ()) for w in key)
-    m0, m1, low, half = u64(_MULTIPLIERS[0]), u64(_MULTIPLIERS[1]), u64(_LOW), u64(32)
-    for _ in range(_ROUNDS):
-        p0, p1 = c0 * m0, c2 * m1
-        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & low, (p0 >> half) ^ c3 ^ k1, p0 & low
-        k0, k1 = (k0 + u64(_KEY_STEPS[0])) & low, (k1 + u64(_KEY_STEPS[1])) & low
-    return c0, c1, c2, c3
-
-
-def _words(values: Array, shape: Shape) -> Array:
-    return np.broadcast_to(np.asarray(values, np.uint64), shape)
+    ones = (1,) * len(shape)
+    # Words 0 and 2, and 1 and 3, as rows of one array: half as many NumPy calls, which is what short draws cost.
+    even, odd = np.empty((2, *shape), u64), np.empty((2, *shape), u64)
+    even[0], odd[0], even[1], odd[1] = counter
+    factors, low, half = np.array(_MULTIPLIERS, u64).reshape(2, *ones), u64(_LOW), u64(32)
+    keys = [[(int(k) + n * step) & _LOW for k, step in zip(key, _KEY_STEPS, strict=True)] for n in range(_ROUNDS)]
+    for round_key in np.array(keys, u64).reshape(_ROUNDS, 2, *ones):
+        products = even * factors
+        even = (products >> half)[::-1]
+        even ^= odd
+        even ^= round_key
+        products &= low
+        odd = products[::-1]
+    return even[0], odd[0], even[1], odd[1]
 
 
 def _philox_exprs(seed: Expr, counter: Expr) -> tuple[Expr, ...]:

@@ -21,10 +21,11 @@ from jitgrad.ir.ops.write import WriteView
 from ..aliasing import copied, view
 from ..dispatch import apply, beside, constant
 from ..errors import located
+from ..mode import local
 from ..promotion import result_dtype
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .dims import normalize_dim
-from .pointwise import convert
+from .pointwise import convert, filled
 from .registry import public
 
 
@@ -87,10 +88,15 @@ def _triangle(input: Tensor, diagonal: int, upper: bool, name: str) -> Tensor:
     if input.ndim < 2:
         raise located(ShapeError(f"{name}: input tensor must have at least 2 dimensions"))
     plane, shape = tuple(input.shape[-2:]), tuple(input.shape)
+    zeros = filled(shape, input.dtype, 0)
+    if local.mode.tracer is None and isinstance(input._data, np.ndarray):
+        below = np.tri(*plane, diagonal - upper, dtype=bool)
+        kept = wrap(np.broadcast_to(~below if upper else below, shape))
+        return apply(Where(), kept, input, zeros)
     offset = apply(Sub(), apply(Iota(plane, 1)), apply(Iota(plane, 0)))
     limit = apply(Full(plane, dtypes.int64, diagonal))
     kept = apply(BroadcastTo(shape), apply(Ge() if upper else Le(), offset, limit))
-    return apply(Where(), kept, input, apply(Full(shape, input.dtype, 0)))
+    return apply(Where(), kept, input, zeros)
 
 
 @public(inplace=True, out="exact")

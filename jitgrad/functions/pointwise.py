@@ -95,7 +95,13 @@ def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:
         element = np.array(int(value), np.int64).astype(dtype.np)  # type: ignore[arg-type]
     else:
         element = np.array(value, dtype.np)
-    return wrap(np.broadcast_to(element, shape) if shape else element)
+    if not shape:
+        return wrap(element)
+    if dtype is dtypes.bfloat16:  # which has no buffers
+        return wrap(np.broadcast_to(element, shape))
+    spread: np.ndarray[Any, Any] = np.ndarray(shape, element.dtype, element, 0, (0,) * len(shape))
+    spread.flags.writeable = False
+    return wrap(spread)
 
 
 def broadcast(name: str, dtype: DType, *args: Operand) -> list[Tensor]:

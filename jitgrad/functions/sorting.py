@@ -9,10 +9,12 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import DTypeError, ShapeError
+from jitgrad.ir.ops.arithmetic import Mul
+from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.comparison import Eq, IsNan
+from jitgrad.ir.ops.history import WithHistory
 from jitgrad.ir.ops.indexing import Gather
 from jitgrad.ir.ops.logical import LogicalAnd, LogicalOr
-from jitgrad.ir.ops.reduction import Amax
 from jitgrad.ir.ops.searching import Mode
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
@@ -21,11 +23,12 @@ from jitgrad.ir.ops.sorting import Sort, TopK
 from ..aliasing import view
 from ..dispatch import apply, apply_all
 from ..errors import located
-from ..tensor import Tensor
+from ..mode import local
+from ..tensor import Tensor, wrap
 from .arithmetic import alias_free
 from .dims import normalize_dim
 from .joining import select, stretch
-from .pointwise import check_tensor, expand, filled
+from .pointwise import check_tensor, convert, expand, filled
 from .reductions import ValuesAndIndices, check_lengths
 from .registry import numpy_names, public
 
@@ -147,17 +150,36 @@ def _median(name: str, input: Tensor, dim: int | None, keepdim: bool, ignore_nan
     if x.type_.numel == 0:
         return filled((), x.dtype, math.nan if x.dtype.is_floating_point else int(np.iinfo(x.dtype.np).min))
     flat = view(Reshape((x.type_.numel,)), x)
-    value = _middle(flat, 0, False, ignore_nan).values
+    value = _selected(flat, ignore_nan)
+    if value is None:
+        value = _middle(flat, 0, False, ignore_nan).values
     return _shared_by_equals(flat, value) if flat.requires_grad else value
 
 
+def _selected(flat: Tensor, ignore_nan: bool) -> Tensor | None:
+    """The median of a vector in host memory by selection, which needs no order of the rest; None of others."""
+    data = flat._data
+    if local.mode.tracer is not None or not isinstance(data, np.ndarray) or data.dtype.char not in "fd":
+        return None
+    unordered = np.isnan(data)
+    if unordered.any():
+        data = data[~unordered] if ignore_nan else data[unordered]
+        if not data.size:
+            return wrap(np.array(np.nan, flat.dtype.np))
+    middle = (data.size - 1) // 2
+    return wrap(np.array(np.partition(data, middle)[middle]))
+
+
 def _shared_by_equals(x: Tensor, value: Tensor) -> Tensor:
-    """`value`, one of the elements of a vector, with a gradient that equal elements share."""
-    same = apply(Eq(), x, expand(value.detach(), x._data.shape))  # type: ignore[attr-defined]
-    both_nan = apply(LogicalAnd(), apply(IsNan(), x), expand(apply(IsNan(), value), x._data.shape))
+    """`value`, one of the elements of a vector, with a gradient that equal elements share, NaNs among them."""
+    bare = value.detach()  # type: ignore[attr-defined]
+    same = apply(Eq(), x, expand(bare, x._data.shape))
+    both_nan = apply(LogicalAnd(), apply(IsNan(), x), expand(apply(IsNan(), bare), x._data.shape))
     same = apply(LogicalOr(), same, both_nan)
-    lowest = filled(x._data.shape, x.dtype, -math.inf)
-    return apply(Amax((0,), False), apply(Where(), same, x, lowest))
+    chosen = apply(Where(), same, x, filled(x._data.shape, x.dtype, 0))
+    total = apply(Sum((0,), False), chosen)
+    share = convert(1 / same.sum(dtype=dtypes.float64), x.dtype)  # type: ignore[attr-defined]
+    return apply(WithHistory(), bare, apply(Mul(), total, share))
 
 
 def _middle(input: Tensor, axis: int, keepdim: bool, ignore_nan: bool) -> ValuesAndIndices:

@@ -84,3 +84,26 @@ def test_parts_are_set_to_numbers_and_rows():
         return z
 
     equal(f)
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(
+    "numbers",
+    [[3.0, 1.0, 2.0, 2.0, 2.0], [float("nan"), 1.0, float("nan"), 0.5], [float("nan")] * 3, [float("inf"), 1.0]],
+)
+def test_medians_and_their_shared_gradients(name, dtype, numbers):
+    def f(lib):
+        x = lib.tensor(numbers, dtype=getattr(lib, dtype), requires_grad=True)
+        y = getattr(lib, name)(x)
+        (g,) = lib.autograd.grad(y, x)
+        return lib.cat([y.detach().reshape(1), g, getattr(lib, name)(x.detach()).reshape(1)])
+
+    equal(f)
+
+
+@pytest.mark.parametrize("name", ["tril", "triu"])
+@pytest.mark.parametrize("shape", [(3, 4), (2, 4, 2), (0, 3)])
+@pytest.mark.parametrize("diagonal", [-5, -1, 0, 2])
+def test_triangles(name, shape, diagonal):
+    equal(lambda lib: getattr(lib, name)(lib.ones(shape), diagonal))
