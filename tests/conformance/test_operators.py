@@ -8,6 +8,7 @@ import pytest
 pytestmark = pytest.mark.torch
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest", reason="PyTorch's tables of samples need it")
 
 from conformance.known import KNOWN, KNOWN_IN_FULL, reason  # noqa: E402
 from conformance.modes import CASES, MODES, Missing, Nothing, run  # noqa: E402

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest", reason="PyTorch's tables of samples need it")
 from torch.testing._internal.common_optimizers import optim_db  # noqa: E402
 
 import jitgrad as jg  # noqa: E402
