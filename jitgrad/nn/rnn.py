@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import accumulate
 from typing import Any
 
 from jitgrad.ir.dtypes import DType
@@ -127,6 +128,8 @@ class RNNBase(Module):
             x = x.transpose(0, 1)
         if not is_batched and hx is not None:
             hx = tuple(h.unsqueeze(1) for h in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
+        if x.shape[0] == 0:
+            raise located(OperationError("Expected sequence length to be larger than 0 in RNN"))
         steps = [x.shape[1]] * x.shape[0]
         output, states = self._layers(x.reshape(-1, x.shape[-1]), steps, self._start(x, x.shape[1], hx))
         output = output.reshape(*x.shape[:2], output.shape[-1])
@@ -191,13 +194,13 @@ class RNNBase(Module):
         """One layer in one direction: its outputs, in the order of `x`, and its last states."""
         weights = {n: self._parameters.get(f"{n}_{suffix}") for n in ("weight_ih", "bias_ih")}
         gates = F.linear(x, weights["weight_ih"], weights["bias_ih"])
-        ends = [sum(steps[: t + 1]) for t in range(len(steps))] if len(set(steps)) > 1 else None
+        ends = list(accumulate(steps))
         backward = suffix.endswith("_reverse")
         states = [s[: steps[-1 if backward else 0]] for s in start]
         finished: list[list[Any]] = []
         outputs: list[Any] = [None] * len(steps)
         for t in reversed(range(len(steps))) if backward else range(len(steps)):
-            n, end = steps[t], (ends[t] if ends else (t + 1) * steps[0])
+            n, end = steps[t], ends[t]
             have = states[0].shape[0]
             if n < have:  # forwards: sequences that have ended
                 finished.append([s[n:] for s in states])
@@ -243,7 +246,6 @@ class RNN(RNNBase):
     ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise located(ArgumentError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."))
-        self.__dict__["nonlinearity"] = nonlinearity
         super().__init__(
             f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
             bidirectional, 0, device, dtype,

@@ -263,6 +263,7 @@ def test_nothing_is_left_behind():
         ({"num_workers": -1}, "non-negative"),
         ({"timeout": -1}, "non-negative"),
         ({"prefetch_factor": 2}, "prefetch_factor"),
+        ({"prefetch_factor": 0, "num_workers": 1}, "should be positive"),
         ({"persistent_workers": True}, "persistent_workers"),
     ],
 )

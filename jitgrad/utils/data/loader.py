@@ -117,7 +117,7 @@ class DataLoader:
         elif self._pass is not None:
             self._pass.finish()
         numbers = None if self._is_iterable else self._numbers()
-        batches = Pass(pool, numbers, seed, self.prefetch_factor or 2, self.timeout, self.in_order)
+        batches = Pass(pool, numbers, seed, self.prefetch_factor, self.timeout, self.in_order)  # type: ignore[arg-type]
         if self.persistent_workers:
             self._pool, self._pass = pool, batches
         return batches
@@ -160,8 +160,8 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
                 "multiprocessing, otherwise set prefetch_factor to None."
             )
         )
-    if prefetch_factor is not None and prefetch_factor < 0:
-        raise located(ArgumentError("prefetch_factor option should be non-negative"))
+    if prefetch_factor is not None and prefetch_factor < 1:
+        raise located(ArgumentError(f"prefetch_factor option should be positive, but got {prefetch_factor}"))
     if not num_workers and persistent_workers:
         raise located(ArgumentError("persistent_workers option needs num_workers > 0"))
 
