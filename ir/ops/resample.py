@@ -98,6 +98,8 @@ class _Resampling(Op):
             raise ArgumentError(f"{self.name}: kind must be one of {', '.join(_TABLES)}, not {self.kind!r}")
         if self.source < 1 or self.target < 1:
             raise ArgumentError(f"{self.name}: lengths must be positive, not {self.source} and {self.target}")
+        if not 0 <= self.scale <= self.source + 1:  # a step that leaves the source names no element of it
+            raise ArgumentError(f"{self.name}: scale must be between 0 and the source's length, not {self.scale}")
 
     def lengths(self) -> tuple[int, int]:
         """The length of the axis before and after."""

@@ -18,13 +18,29 @@ from .module import Module
 from .parameter import Parameter
 
 
-class _BatchNorm(Module):
+class _Affine(Module):
+    """A normalisation that multiplies by a weight and adds a bias at the end, if it has them."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _add_affine(self, shape: Any, weight: bool, bias: bool, where: dict[str, Any]) -> None:
+        self.register_parameter("weight", Parameter(empty(shape, **where)) if weight else None)
+        self.register_parameter("bias", Parameter(empty(shape, **where)) if bias else None)
+
+    def reset_parameters(self) -> None:
+        """Set the initial values: weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class _BatchNorm(_Affine):
     """Statistics of each channel: of the batch in training, else running ones."""
 
     _version = 2
     ranks: tuple[int, ...]
-    weight: Parameter | None
-    bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -40,8 +56,7 @@ class _BatchNorm(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
         where: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(empty(num_features, **where)) if affine else None)
-        self.register_parameter("bias", Parameter(empty(num_features, **where)) if affine and bias else None)
+        self._add_affine(num_features, affine, affine and bias, where)
         self.register_buffer("running_mean", zeros(num_features, **where) if track_running_stats else None)
         self.register_buffer("running_var", ones(num_features, **where) if track_running_stats else None)
         count = zeros((), dtype=int64, device=device) if track_running_stats else None
@@ -60,12 +75,9 @@ class _BatchNorm(Module):
                     init.constant_(buffer, value)
 
     def reset_parameters(self) -> None:
-        """Set the initial values: weight 1, bias 0."""
+        """Set the initial values: weight 1, bias 0, and forget the batches seen."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:
@@ -139,11 +151,8 @@ class SyncBatchNorm(_BatchNorm):
         self.process_group = process_group
 
 
-class LayerNorm(Module):
+class LayerNorm(_Affine):
     """Normalisation over the last axes, of lengths `normalized_shape` (Ba et al. 2016, arXiv:1607.06450)."""
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True,
@@ -155,16 +164,8 @@ class LayerNorm(Module):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         where: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(empty(shape, **where)) if elementwise_affine else None)
-        self.register_parameter("bias", Parameter(empty(shape, **where)) if elementwise_affine and bias else None)
+        self._add_affine(shape, elementwise_affine, elementwise_affine and bias, where)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the initial values: weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""

@@ -7,26 +7,20 @@ from typing import Any
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError
 
-from ..creation import empty
 from ..errors import located
 from ..tensor import Tensor
 from . import functional as F
-from . import init
-from .batchnorm import _BatchNorm
+from .batchnorm import _Affine, _BatchNorm
 from .module import Module
-from .parameter import Parameter
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Normalisation of each group of channels of each item (Wu and He 2018, arXiv:1803.08494).
 
     >>> import jitgrad as jg
     >>> jg.nn.GroupNorm(2, 6)
     GroupNorm(2, 6, eps=1e-05, affine=True, bias=True)
     """
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
@@ -42,16 +36,8 @@ class GroupNorm(Module):
         self.eps = eps
         self.affine = affine
         where: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(empty(num_channels, **where)) if affine else None)
-        self.register_parameter("bias", Parameter(empty(num_channels, **where)) if affine and bias else None)
+        self._add_affine(num_channels, affine, affine and bias, where)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the initial values: weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
