@@ -68,7 +68,7 @@ def node_vjp(
         grads = _vjp_of_decomposition(b, node, cotangents, needs)
     else:
         raise AutogradError(f"{node.op.name}: this op has no derivative")
-    _drop_dead(b, start, grads)
+    drop_dead(b, start, grads)
     return grads
 
 
@@ -98,7 +98,7 @@ def _vjp_of_decomposition(
     return [grads.pop(v, None) if need else None for v, need in zip(node.operands, needs, strict=True)]
 
 
-def _drop_dead(b: Builder, start: int, needed: Sequence[Value | None]) -> None:
+def drop_dead(b: Builder, start: int, needed: Sequence[Value | None]) -> None:
     """Remove nodes from `start` on that none of `needed` depends on."""
     live, kept = set(needed), []
     for node in reversed(b.nodes[start:]):
@@ -170,6 +170,7 @@ __all__ = [
     "close",
     "decomposition",
     "differentiable_values",
+    "drop_dead",
     "free_values",
     "gradient_graph",
     "node_vjp",

@@ -23,7 +23,7 @@ from .graph import Graph, Node, Value
 from .instantiate import concrete, instantiate
 from .location import TextLocation
 from .op import Op
-from .ops import REGISTRY
+from .registry import REGISTRY
 from .tokens import Token, Tokens
 from .types import TensorType
 from .verify import verify
