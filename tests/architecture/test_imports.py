@@ -32,6 +32,8 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.ir.ops.fourier", "scipy"): "only transforms need it",
     ("jitgrad.ir.special", "scipy"): "only special functions need it, and it takes longer to load than jitgrad",
     ("jitgrad.serialization", "safetensors"): "only saving and loading need it",
+    ("jitgrad.train.logs", "tensorboard"): "a package of an extra, for those who log to it",
+    ("jitgrad.train.plots", "matplotlib"): "a package of an extra, for those who draw",
 }
 
 HEAVY = ("numba", "llvmlite", "scipy", "networkx", "matplotlib", "cupy", "torch")
