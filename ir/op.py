@@ -6,6 +6,7 @@ An op class states, in one place:
 - `infer`: the only rule for shapes and dtypes, raising the error users see,
 - `reference`: its meaning in NumPy, used by the interpreter, the constant folder and small eager tensors,
 - `vjp`: its gradient, built out of ops that are differentiable themselves,
+- `batch`, or the trait `batchable`: the same for many samples at once,
 - one of `scalar` (pointwise), `element` (an index map), the accumulators of a `Reduction`,
   or `decompose` (composites). An op with none of them runs through its reference.
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 Array = Any  # a NumPy array, or for several results a tuple of them
 Values: TypeAlias = "Sequence[Value]"
 Cotangents: TypeAlias = "Sequence[Value | None]"  # None means zero, or not needed
+Batched: TypeAlias = "Sequence[Value] | None"  # None: as without a rule
 _C = TypeVar("_C", bound=type)
 
 
@@ -132,6 +134,7 @@ class Op(metaclass=_OpMeta):
     random: ClassVar[bool] = False
     effect: ClassVar[bool] = False
     differentiable: ClassVar[bool] = True
+    batchable: ClassVar[bool] = False  # means the same, sample by sample, once `shifted` and given an axis in front
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Result types; raises a `JitgradError` that names the op, the rule and the operand types."""
@@ -156,6 +159,25 @@ class Op(metaclass=_OpMeta):
         """Composites: the results in terms of simpler ops."""
         raise InternalError(f"op {self.name} does not decompose")
 
+    def shifted(self, size: int) -> Op:
+        """The op for operands that all have one more axis in front, of length `size`, if it is `batchable`."""
+        own = self.attributes()
+        changed: dict[str, Any] = {}
+        if "axis" in own:
+            changed["axis"] = own["axis"] + 1
+        if "axes" in own:
+            changed["axes"] = tuple([a + 1 for a in own["axes"]])
+        if "shape" in own:
+            changed["shape"] = (size, *own["shape"])
+        return type(self)(**{**own, **changed}) if changed else self
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """The results for `size` samples at once, an axis of samples in front of each; `batched` operands have one too.
+
+        `None` leaves it to what `ir.batching` does without a rule.
+        """
+        raise InternalError(f"op {self.name} has no batching rule")
+
     def value_checks(self, *operands: TensorType) -> Sequence[tuple[int, Op]]:
         """What eager execution refuses in operand values: (operand, check op) pairs; see `ops.check`."""
         return ()
@@ -168,6 +190,11 @@ class Op(metaclass=_OpMeta):
     def has_vjp(cls) -> bool:
         """Whether the class has its own gradient rule."""
         return cls.vjp is not Op.vjp
+
+    @classmethod
+    def has_batch(cls) -> bool:
+        """Whether the class has its own batching rule."""
+        return cls.batch is not Op.batch
 
     @classmethod
     def has_decomposition(cls) -> bool:
@@ -209,6 +236,7 @@ class Pointwise(Op):
     both) or "both".
     """
 
+    batchable: ClassVar[bool] = True
     arity: ClassVar[int] = 1
     public: ClassVar[tuple[str, ...]] = ()
     promotes: ClassVar[str] = "common"
@@ -285,6 +313,7 @@ class Reduction(Op):
     so that argmax is a reduction too: `step` gets the row-major position among the reduced axes.
     """
 
+    batchable: ClassVar[bool] = True
     axes: tuple[int, ...]
     keepdim: bool
 
@@ -333,6 +362,7 @@ class ScanOp(Op):
     All operands and the result have one shape. The scan is described by scalar accumulators, as a reduction is.
     """
 
+    batchable: ClassVar[bool] = True
     axis: int
     reverse: bool = False
 

@@ -37,6 +37,7 @@ class Attention(Op):
     scale: float
     causal: bool = False
     name = "attention"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Floats of one type, and shapes that fit."""

@@ -12,7 +12,7 @@ from ..builder import Builder
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, Load, Reduction, Values, View, op
+from ..op import Array, Batched, Cotangents, Load, Reduction, Values, View, op
 from ..scalar import Expr
 from ..types import Shape, TensorType
 from .shape import Reshape
@@ -50,6 +50,14 @@ class BroadcastTo(View):
                     f"in {list(self.shape)}{operand_lines(operands)}"
                 )
         return (x.with_shape(self.shape),)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """New axes stand behind that of the samples."""
+        (x,) = operands
+        extra = len(self.shape) - (x.ndim - 1)
+        if extra:
+            x = b(Reshape((size, *(1,) * extra, *x.shape[1:])), x)
+        return (b(BroadcastTo((size, *self.shape)), x),)
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.broadcast_to`, a read-only view."""

@@ -29,12 +29,18 @@ __all__ = [
 class _Check(Op):
     """Gives its operand unchanged, or raises."""
 
+    batchable = True
+
     effect = True
     differentiable = False
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """The operand's type."""
         return operands[:1]
+
+    def shifted(self, size: int) -> Op:
+        """Axes that a check names are for its message."""
+        return self
 
     def can_emit(self, *operands: TensorType) -> bool:
         """Never: kernels cannot raise."""

@@ -52,6 +52,8 @@ class Conj(Pointwise):
 class _Part(View):
     """A view of one part of complex numbers: writes to it change that part."""
 
+    batchable = True
+
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Complex numbers; the type of their parts."""
         (x,) = operands
@@ -147,6 +149,7 @@ class ViewAsReal(View):
     """
 
     name = "view_as_real"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Complex numbers; the type of their parts."""
@@ -180,6 +183,7 @@ class ViewAsComplex(View):
     """
 
     name = "view_as_complex"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """float32 or float64, with a last axis of length 2."""

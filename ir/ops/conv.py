@@ -10,6 +10,7 @@ where the axis of groups is left out if there is but one.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -19,12 +20,13 @@ from .. import dtypes
 from ..builder import Builder
 from ..errors import ArgumentError, DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, Op, Values, op
+from ..op import Array, Batched, Cotangents, Op, Values, op
 from ..types import Shape, TensorType
 from .broadcast import accumulator_dtype
 from .complex import conj
 from .creation import Full
 from .linalg import MatMul, transposed
+from .sample_axis import all_batched, merged, split
 from .shape import Permute, Reshape
 from .slicing import Pad, Slice
 from .windows import Fold, Windows, window_count
@@ -51,6 +53,10 @@ class _Convolution(Op):
     def axes(self) -> tuple[int, ...]:
         """The spatial axes."""
         return tuple(range(2, 2 + len(self.stride)))
+
+    def grouped_by(self, size: int) -> _Convolution:
+        """The same of `size` times as many groups."""
+        return dataclasses.replace(self, groups=self.groups * size)  # type: ignore[type-var]
 
     @property
     def _lead(self) -> Shape:
@@ -174,6 +180,14 @@ class Conv(_Convolution):
         lengths = self.output_lengths(x.shape[2:], weight.shape[2:], operands)
         return (x.with_shape((x.shape[0], weight.shape[0], *lengths)),)
 
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """More items in the batch if all samples have one weight; else the samples are groups."""
+        x, weight = operands
+        if not batched[1]:
+            return (split(b, b(self, merged(b, x), weight), size),)
+        x, weight = all_batched(b, operands, batched, size)
+        return (split(b, b(self.grouped_by(size), merged(b, x, 1), merged(b, weight)), size, 1),)
+
     def reference(self, *operands: Array) -> Array:
         """A matrix product over patches."""
         x, weight = operands
@@ -237,6 +251,14 @@ class ConvInputGrad(_Convolution):
                 f"{operand_lines(operands)}"
             )
         return (y.with_shape(self._shape(y.shape, weight.shape)),)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """As for the convolution."""
+        y, weight = operands
+        if not batched[1]:
+            return (split(b, b(self, merged(b, y), weight), size),)
+        y, weight = all_batched(b, operands, batched, size)
+        return (split(b, b(self.grouped_by(size), merged(b, y, 1), merged(b, weight)), size, 1),)
 
     def _shape(self, y: Shape, weight: Shape) -> Shape:
         return (y[0], weight[1] * self.groups, *self.lengths)
@@ -310,6 +332,11 @@ class ConvWeightGrad(_Convolution):
         if y.shape[2:] != lengths:
             raise ShapeError(f"conv_weight_grad: the input gives lengths {list(lengths)}{operand_lines(operands)}")
         return (x.with_shape(self._shape(x.shape, y.shape)),)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """The samples are groups."""
+        x, y = all_batched(b, operands, batched, size)
+        return (split(b, b(self.grouped_by(size), merged(b, x, 1), merged(b, y, 1)), size),)
 
     def _shape(self, x: Shape, y: Shape) -> Shape:
         return (y[1], x[1] // self.groups, *self.kernel)

@@ -14,9 +14,11 @@ import numpy as np
 from .. import dtypes
 from ..builder import Builder
 from ..errors import AutogradError, DTypeError, OperationError, ShapeError, operand_lines
-from ..op import Array, Cotangents, Op, Values, op
+from ..graph import Value
+from ..op import Array, Batched, Cotangents, Op, Values, op
 from ..types import TensorType
 from .formula import Term
+from .sample_axis import all_batched, merged, split
 
 __all__ = ["CtcLoss", "CtcLossGrad"]
 
@@ -124,6 +126,11 @@ class CtcLoss(_Ctc):
         """One loss for each item."""
         self.check(operands)
         return (operands[0].with_shape((operands[0].shape[1],)),)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """More items in the batch."""
+        logp, *integers = all_batched(b, operands, batched, size)
+        return (split(b, b(self, merged(b, logp, 1), *[merged(b, x) for x in integers]), size),)
 
     def can_emit(self, *operands: TensorType) -> bool:
         """Never: lengths out of range must raise."""

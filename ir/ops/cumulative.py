@@ -40,6 +40,8 @@ def _check_axis(name: str, axis: int, x: TensorType, kinds: tuple[str, ...]) -> 
 class _RunningExtreme(Op):
     """The extremes up to each element, and where along `axis` they are: the last of equals; NaN stays."""
 
+    batchable = True
+
     axis: int
     ufunc: ClassVar[Any]
 

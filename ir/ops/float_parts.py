@@ -69,6 +69,7 @@ class Frexp(Op):
     """
 
     name = "frexp"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """A float operand."""

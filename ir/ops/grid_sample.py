@@ -11,7 +11,7 @@ from .. import dtypes
 from ..builder import Builder
 from ..errors import ArgumentError, DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Op, op
+from ..op import Batched, Op, op
 from ..types import TensorType
 from .arithmetic import Abs
 from .broadcast import accumulator_dtype
@@ -22,6 +22,7 @@ from .history import Detach, WithHistory
 from .logical import LogicalAnd
 from .resample import TakeClamped
 from .rounding import Floor, Remainder, Round
+from .sample_axis import all_batched, merged, split
 from .shape import Permute, Reshape
 from .slicing import Slice
 
@@ -61,6 +62,11 @@ class GridSample(Op):
         if not all(x.shape[2:]):
             raise ShapeError(f"grid_sample: an axis is empty{operand_lines(operands)}")
         return (x.with_shape((*x.shape[:2], *grid.shape[1:-1])),)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """More items in the batch."""
+        x, grid = all_batched(b, operands, batched, size)
+        return (split(b, b(self, merged(b, x), merged(b, grid)), size),)
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
         """Look-ups of whole rows of channels at the places around each position, weighted and added up."""

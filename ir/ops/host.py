@@ -11,6 +11,8 @@ __all__ = ["HostOp"]
 class HostOp(Op):
     """An op that always runs through its reference: LAPACK's, pocketfft's, SciPy's routines."""
 
+    batchable = True
+
     def can_emit(self, *operands: TensorType) -> bool:
         """Never."""
         return False

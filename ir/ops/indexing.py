@@ -16,13 +16,15 @@ from ..builder import Builder
 from ..dtypes import DType
 from ..errors import ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, IndexMap, Load, Op, ScatterOp, Values, op
+from ..op import Array, Batched, Cotangents, IndexMap, Load, Op, ScatterOp, Values, op
 from ..scalar import Expr
 from ..types import Shape, TensorType
 from .broadcast import accumulator_dtype
 from .comparison import Eq
 from .creation import Full, Iota, zeros_like
 from .indexed import Indexed, Summing, add_rows, load_wrapped, wrapped_expr
+from .indexing_samples import at_coordinates, at_places, block_moved, put_at_coordinates, sample_numbers
+from .sample_axis import all_batched
 from .select import Where
 from .shape import Reshape
 
@@ -83,6 +85,7 @@ class Gather(IndexMap, AlongAxis):
 
     axis: int
     name = "gather"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """An integer index of the same rank, within the operand apart from `axis`."""
@@ -112,6 +115,8 @@ class Gather(IndexMap, AlongAxis):
 
 class Scattering(ScatterOp, AlongAxis):
     """A write of `source` to the places of `base` that `Gather` would read."""
+
+    batchable = True
 
     def place(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> tuple[Expr, ...]:
         """What the index element there names."""
@@ -229,6 +234,16 @@ class IndexSelect(IndexMap, _Selecting):
         x, index = operands
         return (x.with_shape(self._selected(x, index)),)
 
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """One index serves all samples, or each has its own."""
+        x, index = operands
+        if not batched[1]:
+            return (b(IndexSelect(self.axis + 1), x, index),)
+        if not batched[0]:
+            return (at_places(b, self, x, index, self.axis, size),)
+        found = b(TakeNd((0, self.axis + 1)), x, sample_numbers(b, index), index)
+        return (block_moved(b, found, 1, 1, self.axis + 1),)
+
     def reference(self, *operands: Array) -> Array:
         """`numpy.take`."""
         x, index = operands
@@ -264,6 +279,15 @@ class IndexAdd(Summing, _Selecting):
         base, index, source = operands
         self._check_source(base, source, self._selected(base, index))
         return (base,)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """One index serves all samples, or each has its own."""
+        base, index, source = operands
+        base, source = all_batched(b, (base, source), (batched[0], batched[2]), size)
+        if not batched[1]:
+            return (b(IndexAdd(self.axis + 1), base, index, source),)
+        source = block_moved(b, source, self.axis + 1, 1, 1)
+        return (b(IndexPut((0, self.axis + 1), True), base, sample_numbers(b, index), index, source),)
 
     def place(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> tuple[Expr, ...]:
         """What the index element of the stretch names."""
@@ -351,6 +375,10 @@ class TakeNd(IndexMap, _AtCoordinates):
         x, *indices = operands
         return (x.with_shape(self._region(x, indices)),)
 
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """The samples' axis stays in front; where indices are the samples' own, the sample is an index too."""
+        return (at_coordinates(b, self, operands, batched, size, self._place()),)
+
     def reference(self, *operands: Array) -> Array:
         """Advanced indexing."""
         x, *indices = operands
@@ -389,6 +417,10 @@ class IndexPut(ScatterOp, _AtCoordinates):
         base, *indices, value = operands
         self._check_source(base, value, self._region(base, indices))
         return (base,)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """As `TakeNd` reads."""
+        return (put_at_coordinates(b, self, operands, batched, size, self._place()),)
 
     def place(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> tuple[Expr, ...]:
         """The coordinates read from the indices."""

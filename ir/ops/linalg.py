@@ -10,11 +10,12 @@ from .. import dtypes
 from ..builder import Builder
 from ..errors import DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, Op, Values, op
+from ..op import Array, Batched, Cotangents, Op, Values, op
 from ..types import TensorType
 from .broadcast import accumulator_dtype
 from .complex import conj
-from .shape import Permute
+from .sample_axis import all_batched
+from .shape import Permute, Reshape
 
 __all__ = ["MatMul", "transposed"]
 
@@ -52,6 +53,18 @@ class MatMul(Op):
                     f"matmul: batch axes differ: axis {axis} is {n} in lhs and {m} in rhs{operand_lines(operands)}"
                 )
         return (x.with_shape((*x.shape[:-1], y.shape[-1])),)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """One product where one matrix serves all samples and takes rows, or a column, of the other."""
+        x, y = operands
+        rank = x.ndim - batched[0]
+        if batched[0] and not batched[1] and rank == 2:
+            rows = b(Reshape((size * x.shape[1], x.shape[2])), x)
+            return (b(Reshape((size, x.shape[1], y.shape[1])), b(self, rows, y)),)
+        if batched[1] and not batched[0] and rank == 2 and y.shape[2] == 1:
+            rows = b(Reshape((size, y.shape[1])), y)
+            return (b(Reshape((size, x.shape[0], 1)), b(self, rows, transposed(b, x))),)
+        return (b(self, *all_batched(b, operands, batched, size)),)
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.matmul`."""

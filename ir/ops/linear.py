@@ -10,7 +10,7 @@ import numpy as np
 from ..builder import Builder
 from ..errors import DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, Op, Values, op
+from ..op import Array, Batched, Cotangents, Op, Values, op
 from ..types import Shape, TensorType
 from .arithmetic import Add
 from .broadcast import Sum
@@ -48,6 +48,10 @@ class Linear(Op):
         if any(t.shape != (w.shape[0],) for t in bias):
             raise ShapeError(f"linear: the bias must have shape [{w.shape[0]}]{operand_lines(operands)}")
         return (x.with_shape((*x.shape[:-1], w.shape[0])),)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """More rows, if all samples have one weight and bias."""
+        return (b(self, *operands),) if not any(batched[1:]) else None
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.matmul`, and the bias added."""

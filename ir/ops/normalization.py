@@ -14,11 +14,12 @@ from .. import dtypes
 from ..builder import Builder
 from ..errors import ArgumentError, DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, Op, Values, op
+from ..op import Array, Batched, Cotangents, Op, Values, op
 from ..types import Shape, TensorType
 from .broadcast import Sum, accumulator_dtype
 from .formula import Term
 from .math import Rsqrt
+from .sample_axis import all_batched, merged, split
 from .shape import Reshape
 
 __all__ = ["BatchNorm", "BatchNormInference", "LayerNorm", "RmsNorm"]
@@ -83,6 +84,12 @@ class _ByChannel(Op):
             return centred * scale.reshape(line)
         weight, bias = map(_wide, parameters)
         return centred * (scale * weight).reshape(line) + bias.reshape(line)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """The channels of all samples side by side."""
+        x, *others = all_batched(b, operands, batched, size)
+        y, *statistics = b.emit(self, merged(b, x, 1), *[merged(b, t) for t in others])
+        return split(b, y, size, 1), *[split(b, t, size) for t in statistics]
 
 
 @op
@@ -213,6 +220,10 @@ class _ByRow(Op):
         if not 1 <= self.rank <= x.ndim:
             raise ShapeError(f"{self.name}: {self.rank} of {x.ndim} axes to normalise{operand_lines((x,))}")
         _check(self.name, x, parameters, x.shape[x.ndim - self.rank :])
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """More rows, if all samples have one weight and bias."""
+        return (b(self, *operands),) if not any(batched[1:]) else None
 
     def _axes(self, shape: Shape) -> tuple[int, ...]:
         return tuple(range(len(shape) - self.rank, len(shape)))

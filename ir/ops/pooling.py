@@ -37,6 +37,8 @@ _MAX_UNROLLED = 32  # windows up to this size are reduced place by place, which 
 class _Pool(Op):
     """The fields and shapes that both share. Fields have PyTorch's meanings, one number per pooled axis."""
 
+    batchable = True
+
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     padding: tuple[int, ...]

@@ -21,6 +21,7 @@ class Reinterpret(View):
 
     dtype: DType
     name = "reinterpret"
+    batchable = True
     differentiable = False
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:

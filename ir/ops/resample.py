@@ -15,7 +15,7 @@ from .. import dtypes, scalar
 from ..builder import Builder
 from ..errors import ArgumentError, DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, IndexMap, Load, Op, Values, op
+from ..op import Array, Batched, Cotangents, IndexMap, Load, Op, Values, op
 from ..scalar import Expr
 from ..types import Shape, TensorType
 from .broadcast import Sum, accumulator_dtype
@@ -23,6 +23,7 @@ from .comparison import Ge, Lt
 from .creation import Constant, Literal, full_like, zeros_like
 from .formula import Term
 from .indexing import IndexAdd
+from .indexing_samples import at_places
 from .select import Where
 from .shape import Reshape
 
@@ -56,6 +57,13 @@ class TakeClamped(IndexMap):
             raise DTypeError(f"take_clamped: the index is {index.dtype.name}, not int64{operand_lines(operands)}")
         return (x.with_shape((*x.shape[: self.axis], *index.shape, *x.shape[self.axis + 1 :])),)
 
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """One index serves all samples, or all samples look into one operand."""
+        x, index = operands
+        if not batched[1]:
+            return (b(TakeClamped(self.axis + 1), x, index),)
+        return (at_places(b, self, x, index, self.axis, size),) if not batched[0] else None
+
     def reference(self, *operands: Array) -> Array:
         """`numpy.take`."""
         x, index = operands
@@ -85,6 +93,8 @@ class TakeClamped(IndexMap):
 
 class _Resampling(Op):
     """What both directions share: the fields, which say which elements of `source` make each of `target`."""
+
+    batchable = True
 
     axis: int
     source: int

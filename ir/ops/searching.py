@@ -10,10 +10,12 @@ import numpy as np
 from .. import dtypes
 from ..builder import Builder
 from ..errors import DimError, DTypeError, OperationError, ShapeError, operand_lines
-from ..op import Array, Cotangents, Op, Values, op
+from ..graph import Value
+from ..op import Array, Batched, Cotangents, Op, Values, op
 from ..types import TensorType
 from .creation import zeros_like
 from .indexing import ScatterAdd
+from .sample_axis import all_batched
 from .shape import Reshape
 
 __all__ = ["BinCounts", "BinEdges", "Histc", "IsIn", "Mode", "SearchSorted"]
@@ -54,6 +56,15 @@ class SearchSorted(_OnTheHost):
             raise ShapeError(f"searchsorted: all axes but the last must agree{operand_lines(operands)}")
         return (values.with_dtype(dtypes.int64),)
 
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """Rows are searched each by itself; edges that are one row serve all of them."""
+        edges, values = operands
+        if edges.ndim - batched[0] == 1 and not batched[0]:
+            return (b(self, edges, values),)
+        if values.ndim - batched[1] != edges.ndim - batched[0]:
+            return None
+        return (b(self, *all_batched(b, operands, batched, size)),)
+
     def reference(self, *operands: Array) -> Array:
         """`numpy.searchsorted`, or a binary search of all values at once."""
         edges, values = map(_comparable, operands)
@@ -86,6 +97,10 @@ class IsIn(_OnTheHost):
             raise DTypeError(f"isin: operand dtypes differ{operand_lines(operands)}")
         return (operands[0].with_dtype(dtypes.bool_),)
 
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """One set for all samples."""
+        return (b(self, *operands),) if not batched[1] else None
+
     def reference(self, *operands: Array) -> Array:
         """`numpy.isin`."""
         return np.isin(_comparable(operands[0]), _comparable(operands[1]), invert=self.invert)
@@ -97,6 +112,7 @@ class Mode(Op):
 
     axis: int
     name = "mode"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Real numbers, at least one along that axis, which is removed."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .. import dtypes, scalar
 from ..builder import Builder
 from ..errors import ShapeError, operand_lines
-from ..op import Array, Cotangents, Load, Values, View, op
+from ..op import Array, Cotangents, Load, Op, Values, View, op
 from ..scalar import Expr, Fn
 from ..types import Shape, TensorType
 
@@ -30,6 +30,7 @@ class Reshape(View):
 
     shape: Shape
     name = "reshape"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """As many elements as before."""
@@ -128,6 +129,7 @@ class Permute(View):
 
     perm: tuple[int, ...]
     name = "permute"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """`perm` names each axis once."""
@@ -135,6 +137,10 @@ class Permute(View):
         if sorted(self.perm) != list(range(x.ndim)):
             raise ShapeError(f"permute: {list(self.perm)} is no order of {x.ndim} axes{operand_lines(operands)}")
         return (x.with_shape(tuple(x.shape[a] for a in self.perm)),)
+
+    def shifted(self, size: int) -> Op:
+        """The axes in front stay there."""
+        return Permute((0, *[a + 1 for a in self.perm]))
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.transpose`."""
@@ -185,6 +191,7 @@ class Flip(View):
 
     axes: tuple[int, ...]
     name = "flip"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Axes within range, each named once."""

@@ -14,7 +14,7 @@ from .. import scalar
 from ..builder import Builder
 from ..errors import DTypeError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, IndexMap, Load, Values, View, op
+from ..op import Array, Batched, Cotangents, IndexMap, Load, Op, Values, View, op
 from ..scalar import Expr, Fn
 from ..types import Shape, TensorType
 from .broadcast import Sum
@@ -45,6 +45,7 @@ class Slice(View):
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
     name = "slice"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Every element taken lies within the operand."""
@@ -59,6 +60,10 @@ class Slice(View):
                     f"{operand_lines(operands)}"
                 )
         return (x.with_shape(self.sizes),)
+
+    def shifted(self, size: int) -> Op:
+        """All samples."""
+        return Slice((0, *self.starts), (size, *self.sizes), (1, *self.steps))
 
     @functools.cached_property
     def index(self) -> tuple[slice, ...]:
@@ -123,6 +128,7 @@ class Diagonal(View):
     axis1: int
     axis2: int
     name = "diagonal"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Two different axes."""
@@ -131,6 +137,10 @@ class Diagonal(View):
             raise ShapeError(f"diagonal: no axes {self.axis1} and {self.axis2} among {x.ndim}{operand_lines(operands)}")
         rest = tuple(n for a, n in enumerate(x.shape) if a not in (self.axis1, self.axis2))
         return (x.with_shape((*rest, self._length(x.shape))),)
+
+    def shifted(self, size: int) -> Op:
+        """The axes after that of the samples."""
+        return Diagonal(self.offset, self.axis1 + 1, self.axis2 + 1)
 
     def _length(self, shape: Shape) -> int:
         rows, columns = self._first
@@ -199,6 +209,13 @@ class Pad(IndexMap):
         shape = tuple(lo + n + hi for lo, n, hi in zip(self.low, x.shape, self.high, strict=True))
         return (x.with_shape(shape),)
 
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """Nothing in front of the samples and behind them, if all have one fill value."""
+        x, fill = operands
+        if batched[1]:
+            return None
+        return (b(Pad((0, *self.low), (0, *self.high)), x, fill),)
+
     def _inside(self, shape: Shape) -> Slice:
         """The view of the result that holds the operand."""
         return Slice(self.low, shape, (1,) * len(shape))
@@ -248,6 +265,7 @@ class Concat(IndexMap):
 
     axis: int
     name = "concat"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """At least one operand; equal dtypes, and equal lengths but along `axis`."""

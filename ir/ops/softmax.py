@@ -23,6 +23,8 @@ __all__ = ["LogSoftmax", "Softmax"]
 class _Normalised(Op):
     """What both share: the type rule, and exponentials relative to the largest element."""
 
+    batchable = True
+
     axis: int
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:

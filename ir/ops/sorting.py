@@ -50,6 +50,7 @@ class Sort(Op):
     axis: int
     descending: bool = False
     name = "sort"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """A real operand with that axis."""
@@ -88,6 +89,7 @@ class TopK(Op):
     k: int
     largest: bool = True
     name = "topk"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """A real operand with that axis, at least `k` long."""

@@ -25,6 +25,8 @@ __all__ = ["Mean", "Var"]
 class _Statistic(Op):
     """A composite with a reduction's axes."""
 
+    batchable = True
+
     axes: tuple[int, ...]
     keepdim: bool
     accepts: ClassVar[tuple[str, ...]] = ("float",)

@@ -10,7 +10,7 @@ from .. import dtypes, scalar
 from ..builder import Builder
 from ..errors import ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, Load, Values, View, op
+from ..op import Array, Batched, Cotangents, Load, Values, View, op
 from ..scalar import Expr
 from ..types import Shape, TensorType
 from .arithmetic import Add, Mul
@@ -51,6 +51,12 @@ class AsStrided(View):
                 f"{last + 1} elements{operand_lines(operands)}"
             )
         return (x.with_shape(self.shape),)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """One stride more: the length of a sample."""
+        (x,) = operands
+        flat = b(Reshape((x.size,)), x)
+        return (b(AsStrided((size, *self.shape), (x.shape[1], *self.strides), self.offset), flat),)
 
     def reference(self, *operands: Array) -> Array:
         """The same memory with other strides."""

@@ -30,6 +30,7 @@ class Unpool(Op):
 
     length: int
     name = "unpool"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """An int64 index of the operand's shape."""

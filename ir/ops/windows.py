@@ -56,6 +56,7 @@ class Windows(View):
     steps: tuple[int, ...]
     dilations: tuple[int, ...]
     name = "windows"
+    batchable = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Positive sizes, steps and dilations, and room for a window along each axis."""
@@ -127,6 +128,7 @@ class Fold(IndexMap):
     steps: tuple[int, ...]
     dilations: tuple[int, ...]
     name = "fold"
+    batchable = True
 
     @property
     def windows(self) -> Windows:

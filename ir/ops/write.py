@@ -10,10 +10,11 @@ from .. import dtypes, scalar
 from ..builder import Builder
 from ..errors import DTypeError, InternalError, ShapeError, operand_lines
 from ..graph import Value
-from ..op import Array, Cotangents, IndexMap, Load, Values, View, op
+from ..op import Array, Batched, Cotangents, IndexMap, Load, Values, View, op
 from ..scalar import Expr
 from ..types import Shape, TensorType
 from .creation import Full, zeros_like
+from .sample_axis import all_batched
 
 __all__ = ["WriteView", "embedded"]
 
@@ -45,6 +46,18 @@ class WriteView(IndexMap):
         if value.dtype is not region.dtype:
             raise DTypeError(f"write_view: the value's dtype is not the region's{operand_lines(operands)}")
         return (base,)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """Each view batched by its own rule."""
+        base, value = all_batched(b, operands, batched, size)
+        scratch, views = Builder(), []
+        region = scratch.input(base.type)
+        for view in self.views:
+            start = len(scratch.nodes)
+            found = view.batch(scratch, (region,), (True,), size) if view.has_batch() else None
+            region = scratch(view.shifted(size), region) if found is None else found[0]
+            views += [node.op for node in scratch.nodes[start:]]
+        return (b(WriteView(tuple(views)), base, value),)  # type: ignore[arg-type]
 
     def reference(self, *operands: Array) -> Array:
         """A copy of the base, assigned to through NumPy views."""
