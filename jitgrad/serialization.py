@@ -1,13 +1,14 @@
-"""`save` and `load`: tensors in nested containers, in one safetensors file, without pickle.
+"""`save` and `load`: tensors in nested containers, in one safetensors file, without pickle; or PyTorch's (`pth/`).
 
-The file holds the tensors under readable names (the keys that lead to them), and as metadata a JSON text that says
-how containers, numbers and strings lie around them. Loading builds nothing but those; no code is run. A file without
-that text, from another program, loads as a dict of its tensors.
+The safetensors file holds the tensors under readable names (the keys that lead to them), and as metadata a JSON text
+that says how containers, numbers and strings lie around them. Loading builds nothing but those; no code is run. A file
+without that text, from another program, loads as a dict of its tensors.
 """
 
 from __future__ import annotations
 
 import binascii
+import io
 import json
 import math
 import os
@@ -27,6 +28,7 @@ from .errors import located
 from .functions.registry import public
 from .moving import move
 from .nn.parameter import Buffer, Parameter
+from .pth import PTH_HEAD, PthError, is_pth, load_pth, save_pth
 from .tensor import Size, Tensor, to_array, wrap
 
 _KEY = "jitgrad"
@@ -36,6 +38,7 @@ _NAMES = {
     "I64": dtypes.int64, "F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64,
     "C64": dtypes.complex64,
 }  # fmt: skip
+_OF_ARRAYS = {"U16": np.uint16, "U32": np.uint32, "U64": np.uint64}  # what arrays may hold and tensors may not
 _CLASSES: dict[str, type[Tensor]] = {"Tensor": Tensor, "Parameter": Parameter, "Buffer": Buffer}
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {
     "list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "size": Size,
@@ -176,11 +179,13 @@ def _library() -> Any:
 
 
 @public(method=False)
-def save(obj: Any, f: Any) -> None:
-    """Save tensors in nested containers to a path or a binary file, in safetensors format.
+def save(obj: Any, f: Any, *, format: str | None = None) -> None:
+    """Save tensors in nested containers to a path or a binary file.
 
     Dicts, lists, tuples, sets, numbers, strings, None, NumPy arrays and dtypes come back as they are; a tensor that
-    occurs twice is stored once.
+    occurs twice is stored once. A path that ends in `.pth` or `.pt` gets PyTorch's format, which `torch.load` reads,
+    and in which tensors that share memory still share it when loaded; all else gets safetensors. `format`,
+    "pth" or "safetensors", says it otherwise. A file is written under another name first, and never seen half.
 
     >>> import io, jitgrad as jg
     >>> file = io.BytesIO()
@@ -188,17 +193,44 @@ def save(obj: Any, f: Any) -> None:
     >>> jg.load(io.BytesIO(file.getvalue()))
     {'step': 3, 'w': tensor([1., 1.])}
     """
+    if format not in (None, "pth", "safetensors"):
+        raise located(ArgumentError(f"save: format must be 'pth' or 'safetensors', not {format!r}"))
+    is_file = hasattr(f, "write")
+    path = "" if is_file else os.fspath(f)
+    if format is None:
+        format = "pth" if path.endswith((".pth", ".pt")) else "safetensors"
+    if format == "pth":
+        stem = os.path.splitext(os.path.basename(path))[0] or "archive"
+        _written(f, lambda file: save_pth(obj, file, stem))
+        return
     writer = _Writer()
     structure = writer.encode(obj, ())
     metadata = {_KEY: json.dumps({"format": _FORMAT, "object": structure}, allow_nan=False)}
     library = _library().numpy
-    if hasattr(f, "write"):
+    if is_file:
         f.write(library.save(writer.arrays, metadata))
+    else:
+        _replaced(path, lambda temporary: library.save_file(writer.arrays, temporary, metadata))
+
+
+def _written(f: Any, write: Callable[[Any], None]) -> None:
+    """Let `write` write to a binary file, or to the file of a path."""
+    if hasattr(f, "write"):
+        write(f)
         return
-    path = os.fspath(f)
+
+    def to_path(path: str) -> None:
+        with open(path, "wb") as file:
+            write(file)
+
+    _replaced(os.fspath(f), to_path)
+
+
+def _replaced(path: str, write: Callable[[str], None]) -> None:
+    """Let `write` write a file under another name, which then takes the place of `path`."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        library.save_file(writer.arrays, temporary, metadata)
+        write(temporary)
         os.replace(temporary, path)  # never half a file under the name
     except BaseException:
         if os.path.exists(temporary):
@@ -208,26 +240,42 @@ def save(obj: Any, f: Any) -> None:
 
 @public(method=False)
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
-    """What `save` wrote to a path or a binary file; of any other safetensors file, a dict of its tensors.
+    """What `save` or `torch.save` wrote to a path or a binary file; of any other safetensors file, a dict of tensors.
 
     Tensors come back on the device they were on, or where `map_location` says: a device for all, a dict from names of
     devices to others, or a function of a tensor on the CPU and the name of its device, which may return another tensor.
-    Nothing in the file is run. `weights_only` and `mmap` are accepted for PyTorch's sake.
+    Nothing in the file is run, whatever `weights_only` is: a file of PyTorch's that holds more than data (a whole
+    module, say) is refused with the name of what it asks for. With `mmap`, the numbers of such a file are read when
+    they are used.
+
+    Raises `ArgumentError` for files that are none of these or damaged; for PyTorch's it is a `RuntimeError` and a
+    `pickle.UnpicklingError` too.
     """
     if hasattr(f, "read"):
         content = f.read()
     else:
         with open(os.fspath(f), "rb") as file:
-            content = file.read()
+            content = file.read(PTH_HEAD)
+            if not is_pth(content):
+                content += file.read()
+    if is_pth(content):
+        return _of_pth(io.BytesIO(content) if hasattr(f, "read") else os.fspath(f), map_location, bool(mmap))
     metadata = _metadata(content)
-    arrays = dict(_arrays(content))
     described = metadata.get(_KEY)
+    arrays = dict(_arrays(content, _OF_ARRAYS if described else {}))
     if described is None:
         return {name: placed(wrap(array), "cpu", map_location) for name, array in arrays.items()}
     text = json.loads(described)
     if text["format"] > _FORMAT:
         raise located(ArgumentError(f"load: the file has format {text['format']}, from a newer version of jitgrad"))
     return _Reader(arrays, map_location).decode(text["object"])
+
+
+def _of_pth(f: Any, map_location: Any, mmap: bool) -> Any:
+    try:
+        return load_pth(f, lambda t, saved_on: placed(t, saved_on, map_location), mmap)
+    except PthError as error:
+        raise located(error)  # noqa: B904 - the same error, with the user's line
 
 
 def placed(t: Tensor, saved_on: str, map_location: Any) -> Tensor:
@@ -256,18 +304,19 @@ def _metadata(content: bytes) -> dict[str, str]:
     """The header's metadata; the header's length is its first eight bytes."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > len(content) - 8:
-        raise located(ArgumentError("load: this is not a safetensors file; files of torch.save are not read"))
+        raise located(ArgumentError("load: this is neither a safetensors file nor one of torch.save"))
     try:
         header = json.loads(content[8 : 8 + length])
     except ValueError:
-        raise located(ArgumentError("load: this is not a safetensors file; files of torch.save are not read")) from None
+        raise located(ArgumentError("load: this is neither a safetensors file nor one of torch.save")) from None
     return header.get("__metadata__") or {}
 
 
-def _arrays(content: bytes) -> Any:
-    """Names and arrays; the library checks that they lie within the file."""
+def _arrays(content: bytes, others: Mapping[str, Any]) -> Any:
+    """Names and arrays, of tensors' types and `others`; the library checks that they lie within the file."""
     for name, view in _library().deserialize(content):
-        dtype = _NAMES.get(view["dtype"])
+        known = _NAMES.get(view["dtype"])
+        dtype = others.get(view["dtype"]) if known is None else known.np
         if dtype is None:
             raise located(ArgumentError(f"load: {name}: no tensor type for {view['dtype']}"))
-        yield name, np.frombuffer(bytearray(view["data"]), dtype.np).reshape(view["shape"])
+        yield name, np.frombuffer(bytearray(view["data"]), dtype).reshape(view["shape"])
