@@ -19,12 +19,12 @@ from .cache import COUNTERS
 from .cpu.kernels import compile_kernels
 from .encode import encode
 from .executable import Executable
-from .fuse.program import HostStep, ProductStep, fuse
+from .fuse.program import ControlStep, HostStep, ProductStep, fuse
 from .loops.ir import Kernel
 from .loops.verify import verify_kernel
 from .lower import CPU_TUNING, GPU_TUNING, nbytes_of
 from .options import DEFAULT, CompileOptions
-from .plan import Plan, make_plan
+from .plan import Plan, kernels_of, make_plan
 from .plan_verify import verify_plan
 from .prepare import prepare
 from .program_text import DumpText
@@ -91,7 +91,7 @@ def _compile(
             verify_plan(plan)
     observer("plan", plan)
     with _timed(stats, "compile"):
-        kernels = list(dict.fromkeys(x.kernel for launches in plan.launches for x in launches))
+        kernels = kernels_of(plan)
         if config.verify:
             for kernel in kernels:
                 verify_kernel(kernel)
@@ -127,7 +127,9 @@ def _describe(stats: Stats, plan: Plan, kernels: Sequence[Kernel]) -> None:
     stats.kernels = len(kernels)
     stats.reused = stats.kernels - stats.compiled
     stats.arena_bytes = plan.arena_bytes
-    stats.host_steps = sum(isinstance(step, HostStep) for step in plan.steps)
+    stats.host_steps = sum(
+        isinstance(step, HostStep) or (isinstance(step, ControlStep) and step.needs_host) for step in plan.steps
+    )
     for step, launches in zip(plan.steps, plan.launches):
         if isinstance(step, ProductStep):
             x, y = step.node.operands

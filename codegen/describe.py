@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from jitgrad.ir.analysis import bytes_moved, flops
+from jitgrad.ir.control import Scan
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import View
 from jitgrad.ir.ops.creation import Full
 
 from .cpu.blas import product_of
-from .fuse.program import HostStep, KernelStep, ProductStep, Program
+from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program
 from .fuse.strided import product_operand
 from .loops.ir import Kernel
 from .lower import Launch, Operand, Scratch, nbytes_of
-from .plan import CopyStep, Place, Plan, PlannedStep, reads_of, writes_of
+from .plan import CopyStep, Place, Plan, PlannedStep, kernels_of, reads_of, writes_of
 from .schedule import grain, tile_grain
 
 _NAMES: Final = 4  # ops named in a step's title
@@ -54,10 +55,10 @@ class LaunchDescription:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepDescription:
-    """One step. `kind` is "kernel", "blas", "host" or "copy"; `nodes` are the graph's nodes that it computes.
+    """One step. `kind` is "kernel", "blas", "control", "host" or "copy".
 
-    A node that is cheap enough to compute twice may belong to several steps. `bytes` are read and written at least
-    once, `estimate_us` is a rough guess for one thread.
+    `nodes` are the graph's nodes that it computes. A node that is cheap enough to compute twice may belong to several
+    steps. `bytes` are read and written at least once, `estimate_us` is a rough guess for one thread.
     """
 
     kind: str
@@ -86,11 +87,6 @@ class Lifetime:
     over: Value | None
 
 
-def kernels_of(plan: Plan) -> list[Kernel]:
-    """The plan's kernels, each once, in the order they are first run: that of an executable's `kernels`."""
-    return list(dict.fromkeys(x.kernel for launches in plan.launches for x in launches))
-
-
 def describe_steps(plan: Plan) -> list[StepDescription]:
     """All steps in order."""
     numbers = {kernel: n for n, kernel in enumerate(kernels_of(plan))}
@@ -106,6 +102,8 @@ def _describe(
             return _kernel(plan, step, launches, numbers, counts)
         case ProductStep(node=node):
             return _product(plan, node)
+        case ControlStep(node=node):
+            return _control(plan, step)
         case HostStep(node=node):
             accesses = _accesses(plan, node.operands, node.results)
             moved = bytes_moved(node)
@@ -121,6 +119,20 @@ def _describe(
     )
     estimate = 2 * nbytes / _BYTES_PER_NANOSECOND / 1e3
     return StepDescription("copy", f"copy to {step.target}", "", (), (), accesses, 2 * nbytes, 0, estimate)
+
+
+def _control(plan: Plan, step: ControlStep) -> StepDescription:
+    """A choice or a loop: what its operands and results are, and what one turn of its inner steps costs."""
+    node, inner = step.node, [d for p in plan.inner[step].plans for d in describe_steps(p)]
+    turns = node.operands[node.op.carries].type.shape[0] if isinstance(node.op, Scan) else 1
+    moved = bytes_moved(node)
+    how = f"{len(inner)} inner steps" + (f", {turns} times" if turns > 1 else "")
+    kind, how = ("host", "through NumPy") if step.needs_host else ("control", how)
+    return StepDescription(
+        kind, node.op.name, how, (node,), (),
+        _accesses(plan, node.operands, node.results), max(moved, turns * sum(d.bytes for d in inner)),
+        turns * sum(d.flops for d in inner), turns * sum(d.estimate_us for d in inner),
+    )  # fmt: skip
 
 
 def _kernel(
@@ -226,6 +238,8 @@ def lifetimes(plan: Plan) -> list[Lifetime]:
     last: dict[Operand, int] = {}
     for n, (step, launches) in enumerate(zip(plan.steps, plan.launches)):
         operands: list[Operand] = [o for x in launches for o in x.operands]
+        if isinstance(step, ControlStep):
+            operands += plan.inner[step].buffers
         if isinstance(step, CopyStep):
             operands += [step.source, step.result] if isinstance(step.result, Scratch) else [step.source]
         else:

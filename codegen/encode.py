@@ -8,13 +8,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from jitgrad.ir.control import Scan, WhileLoop
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import Op
 
+from .control import Track, layout_of
 from .cpu import blas, driver
 from .cpu.abi import pack_params
-from .fuse.program import HostStep, KernelStep, ProductStep
+from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep
 from .loops.ir import Kernel
 from .lower import Launch, Operand, nbytes_of
 from .plan import CopyStep, Place, Plan, PlannedStep
@@ -34,6 +36,7 @@ class NativeSegment:
     address: int
     steps: int
     is_shared: bool
+    inner: tuple[NativeSegment, ...] = ()  # code that this code runs, kept alive here
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class _Code:
     relocations: list[int] = field(default_factory=list)  # cells that hold positions within `data`
     steps: int = 0
     is_shared: bool = False
+    inner: list[NativeSegment] = field(default_factory=list)
 
     def pointer(self, values: Sequence[int]) -> int:
         """The position of `values` in the data; the cell that holds it must be relocated."""
@@ -99,7 +103,7 @@ class _Code:
         for k in self.relocations:
             cells[k] += start
         code = np.array(cells, np.int64)
-        return NativeSegment(code, code.ctypes.data, self.steps, self.is_shared)
+        return NativeSegment(code, code.ctypes.data, self.steps, self.is_shared, tuple(self.inner))
 
 
 def encode(plan: Plan, addresses: Mapping[Kernel, int]) -> list[Segment]:
@@ -149,6 +153,11 @@ class _Encoder:
                     self.kernel(launch)
             case ProductStep(node=node):
                 self.product(node)
+            case ControlStep() if step.needs_host:
+                self.flush()
+                self.segments.append(self.host(step.node))
+            case ControlStep():
+                self.control(step)
             case CopyStep():
                 self.copy(step)
 
@@ -211,6 +220,42 @@ class _Encoder:
     def copy(self, step: CopyStep) -> None:
         """One copy."""
         self.append([driver.COPY, nbytes_of(step.source), *self.place_pair(step.target), *self.pair(step.source)], ())
+
+    def control(self, step: ControlStep) -> None:
+        """A choice or a loop whose inner code is native."""
+        layout = layout_of(self.plan, step)
+        if isinstance(step.node.op, Scan) and not layout.length:
+            for source, target in layout.copies:
+                cells = [driver.COPY, nbytes_of(source), *self.place_pair(target), *self.pair(source)]
+                self.append(cells, ())
+            return
+        inner = [self.inner_code(x.plan) for x in layout.inside]
+        self.code.inner += inner
+        self.code.is_shared |= any(x.is_shared for x in inner)
+        tracks = [c for x in layout.inside for t in x.tracks for c in self.track(t)]
+        addresses, counts = [x.address for x in inner], [len(x.tracks) for x in layout.inside]
+        match step.node.op:
+            case Scan():
+                head = [driver.SCAN, *addresses, layout.length, *counts]
+            case WhileLoop():
+                outcome = len(step.node.operands)
+                head = [driver.WHILE, *addresses, *counts, outcome, len(layout.carried)]
+                tracks += [c for x in layout.carried for c in (x.nbytes, *self.place_pair(x.place))]
+            case _:
+                head = [driver.BRANCH, *self.pair(step.node.operands[0]), *addresses, *counts]
+        self.append([*head, *tracks], ())
+
+    def inner_code(self, plan: Plan) -> NativeSegment:
+        """The code of an inner plan, which is one segment."""
+        found = _Encoder(plan, self.addresses).run() or [_Code().finish()]
+        (segment,) = found
+        assert isinstance(segment, NativeSegment)
+        return segment
+
+    def track(self, track: Track) -> list[int]:
+        """The cells of a track."""
+        places = (track.first, track.odd, track.even)
+        return [*(x for p in places for x in self.place_pair(p)), track.stride]
 
     def host(self, node: Node) -> HostSegment:
         """A call of the host."""

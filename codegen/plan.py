@@ -14,11 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from jitgrad.ir import dtypes
+from jitgrad.ir.control import WhileLoop
 from jitgrad.ir.graph import Value
 
 from .arena import Arena
-from .fuse.program import HostStep, KernelStep, ProductStep, Program, Step
+from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step
 from .fuse.strided import product_operand
+from .loops.ir import Kernel
 from .lower import CPU_TUNING, Launch, Operand, Scratch, Tuning, lower
 from .lower.in_place import may_overwrite
 
@@ -47,6 +50,24 @@ class CopyStep:
 PlannedStep: TypeAlias = Step | CopyStep
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class InnerPlans:
+    """What a choice or loop runs: a plan for each sub-graph, whose inputs, outputs and arena lie in the outer memory.
+
+    `others` are the second places of carries, which change places at each step; `outcome` takes a loop's condition.
+    """
+
+    plans: tuple[Plan, ...]
+    arena: Scratch
+    others: tuple[Scratch, ...]
+    outcome: Scratch
+
+    @property
+    def buffers(self) -> tuple[Scratch, ...]:
+        """All memory that the step needs beside operands and results."""
+        return (self.arena, *self.others, self.outcome)
+
+
 @dataclass(slots=True)
 class Plan:
     """Steps in order; `launches[n]` are the kernels of step `n`. Aliases have no place of their own."""
@@ -58,6 +79,7 @@ class Plan:
     places: dict[Operand, Place] = field(default_factory=dict)
     in_place: dict[Value, Value] = field(default_factory=dict)  # result -> the operand whose memory it takes over
     arena_bytes: int = 0
+    inner: dict[ControlStep, InnerPlans] = field(default_factory=dict)
 
     def place(self, operand: Operand) -> Place:
         """Where a value or a scratch buffer lives."""
@@ -74,7 +96,7 @@ def reads_of(program: Program, step: Step) -> tuple[Value, ...]:
     match step:
         case ProductStep(node=node):
             found = [product_operand(v).source for v in node.operands]
-        case HostStep(node=node):
+        case HostStep(node=node) | ControlStep(node=node):
             found = list(node.operands)
         case KernelStep(group=group):
             own = set(group.levels)
@@ -85,6 +107,20 @@ def reads_of(program: Program, step: Step) -> tuple[Value, ...]:
 def writes_of(step: Step) -> tuple[Value, ...]:
     """The values that a step computes into memory."""
     return step.stores if isinstance(step, KernelStep) else step.node.results
+
+
+def kernels_of(plan: Plan) -> list[Kernel]:
+    """The kernels of a plan and those inside it, each once, in the order they are first run."""
+    found: dict[Kernel, None] = {}
+    for step, launches in zip(plan.steps, plan.launches):
+        found.update(dict.fromkeys(x.kernel for x in launches))
+        if isinstance(step, ControlStep):
+            found.update(dict.fromkeys(k for p in plan.inner[step].plans for k in kernels_of(p)))
+    return list(found)
+
+
+def _needs_host(step: Step) -> bool:
+    return isinstance(step, HostStep) or (isinstance(step, ControlStep) and step.needs_host)
 
 
 def make_plan(program: Program, aliases: Mapping[int, int], tuning: Tuning = CPU_TUNING) -> Plan:
@@ -141,7 +177,7 @@ class _Planner:
         Not before steps of the host, which may raise: a call that fails has changed no input.
         """
         last = self.last_use.get(old, -1)
-        if old in self.outputs or last > n or any(isinstance(s, HostStep) for s in self.program.steps[n + 1 :]):
+        if old in self.outputs or last > n or any(map(_needs_host, self.program.steps[n + 1 :])):
             return False
         return last < n or self._take_over(n, old, new)
 
@@ -190,6 +226,8 @@ class _Planner:
                 self._place_result(n, step, value)
         launches = self._lower(step) if isinstance(step, KernelStep) else []
         scratch = dict.fromkeys(o for x in launches for o in x.operands if isinstance(o, Scratch))
+        if isinstance(step, ControlStep):
+            scratch = dict.fromkeys(self._plan_inside(step).buffers)
         for buffer in scratch:
             self._place_in_arena(buffer, buffer.nbytes)
         self.plan.steps.append(step)
@@ -203,6 +241,16 @@ class _Planner:
     def _lower(self, step: KernelStep) -> list[Launch]:
         in_place = {v: self.plan.in_place[v] for v in step.stores if v in self.plan.in_place}
         return lower(self.program, step, in_place, self.tuning)
+
+    def _plan_inside(self, step: ControlStep) -> InnerPlans:
+        """Plans for the sub-graphs of a choice or a loop."""
+        plans = tuple(make_plan(p, {}, self.tuning) for p in step.programs)
+        arena = Scratch(dtypes.uint8, max(p.arena_bytes for p in plans))
+        carries = step.node.results[: getattr(step.node.op, "carries", 0)]
+        others = tuple(Scratch(v.type.dtype, v.type.numel) for v in carries)
+        outcome = Scratch(dtypes.bool_, 1 if isinstance(step.node.op, WhileLoop) else 0)
+        found = self.plan.inner[step] = InnerPlans(plans, arena, others, outcome)
+        return found
 
     def _place_result(self, n: int, step: Step, value: Value) -> None:
         """In a dying operand's memory if the kernel allows it, else in fresh memory."""

@@ -15,7 +15,7 @@ from typing import NoReturn
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Value
 
-from .fuse.program import KernelStep
+from .fuse.program import ControlStep, KernelStep
 from .loops import walk
 from .loops.ir import Kernel, Load, Loop, Stmt, Store
 from .lower import Launch, Operand, Scratch, nbytes_of
@@ -87,6 +87,8 @@ class _Verifier:
                     reads, writes = reads_of(self.program, step), writes_of(step)
                     self.all_read(n, reads)
                     self.disjoint(n, writes, reads)
+                    if isinstance(step, ControlStep):
+                        self.inside(n, step, [*reads, *writes])
                     for value in writes:
                         self.write(n, value, self.span(value))
         self.outputs()
@@ -127,6 +129,19 @@ class _Verifier:
         for operand in writes:
             if any(self.span(operand).overlaps(s) for s in rest):
                 self.fail(n, f"{operand!r} is written over an operand")
+
+    def inside(self, n: int, step: ControlStep, others: Iterable[Operand]) -> None:
+        """The plans of sub-graphs, and memory for them apart from all else."""
+        inner = self.plan.inner[step]
+        taken = list(others)
+        for buffer in inner.buffers:
+            self.disjoint(n, [buffer], taken)
+            taken.append(buffer)
+            self.write(n, buffer, self.span(buffer))
+        for plan in inner.plans:
+            verify_plan(plan)
+            if plan.arena_bytes > inner.arena.nbytes:
+                self.fail(n, f"an inner arena of {plan.arena_bytes} bytes in {inner.arena.nbytes}")
 
     def launch(self, n: int, launch: Launch, taken: Mapping[Operand, Value]) -> None:
         """One kernel. `taken`: operands whose memory a result takes over."""

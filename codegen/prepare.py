@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
+from jitgrad.ir.control import Cond, Scan, WhileGradient, WhileLoop
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.ops.linalg import MatMul, transposed
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute
-from jitgrad.ir.passes import Decompose, EliminateDeadCode, Pipeline, simplification
+from jitgrad.ir.passes import Decompose, EliminateDeadCode, HoistInvariants, Pipeline, PruneLoops, simplification
 from jitgrad.ir.passes.pipeline import Observer, ignore
-from jitgrad.ir.rewrite import Rules, rewrite
+from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
 
 from .options import CompileOptions
 
@@ -30,8 +31,20 @@ def _widen_product(b: Builder, node: Node) -> Sequence[Value] | None:
     return (b(Convert(dtype), b(MatMul(), *wide)),)
 
 
+def _widened(graph: Graph) -> Graph:
+    return rewrite(map_sub_graphs(graph, _widened), _RULES)
+
+
+def _is_taken_whole(node: Node) -> bool:
+    """A loop's gradient keeps what its decomposition would compute many times."""
+    return isinstance(node.op, WhileGradient)
+
+
 def _transposed_products(graph: Graph) -> Graph:
     """`(x y)'` becomes `y' x'`, whose transpositions cost nothing, where nothing else needs the product."""
+    graph = map_sub_graphs(graph, _transposed_products)
+    if not any(_swaps_last_axes(node) for node in graph.nodes):
+        return graph
     uses = Counter([*graph.outputs, *(v for node in graph.nodes for v in node.operands)])
     b, env = Builder(), dict[Value, Value]()
     b.inputs = list(graph.inputs)
@@ -61,11 +74,12 @@ def prepare(graph: Graph, options: CompileOptions, observer: Observer = ignore, 
     simplify = simplification(observer)
     if options.passes:
         graph = simplify.run(graph)
-    graph = Pipeline((Decompose(),), observer).run(graph)
+    graph = Pipeline((Decompose(_is_taken_whole),), observer).run(graph)
     if not half_products:
-        graph = rewrite(graph, _RULES)
+        graph = _widened(graph)
     if options.passes:
         graph = simplify.run(graph)
-    if any(_swaps_last_axes(node) for node in graph.nodes):
-        graph = _transposed_products(graph)
+    graph = _transposed_products(graph)
+    if any(isinstance(node.op, Cond | Scan | WhileLoop) for node in graph.nodes):
+        graph = Pipeline((PruneLoops(), HoistInvariants()), observer).run(graph)
     return EliminateDeadCode().run(graph)

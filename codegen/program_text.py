@@ -11,7 +11,7 @@ from jitgrad.ir.printer import to_text
 from jitgrad.ir.scalar import Expr
 
 from .fuse.element import walk
-from .fuse.program import HostStep, KernelStep, ProductStep, Program
+from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program
 from .fuse.roots import Root
 from .loops.printer import print_kernel
 from .lower import Launch, Scratch, nbytes_of
@@ -62,6 +62,9 @@ def groups_text(program: Program) -> str:
             case ProductStep(node=node) | HostStep(node=node):
                 where = "blas" if isinstance(step, ProductStep) else "host"
                 lines.append(f"step {n}: {where} {node.op} -> {node.result.type}")
+            case ControlStep(node=node, programs=programs):
+                lines.append(f"step {n}: {node.op.name} -> {', '.join(str(v.type) for v in node.results)}")
+                lines += [f"  {line}" for p in programs for line in groups_text(p).splitlines()]
     return "\n".join(lines) + "\n"
 
 
@@ -78,7 +81,9 @@ def _expression(root: Root) -> str:
 def kernels_text(plan: Plan) -> str:
     """The loop-level IR of every launch."""
     parts = []
-    for n, launches in enumerate(plan.launches):
+    for n, (step, launches) in enumerate(zip(plan.steps, plan.launches)):
+        if isinstance(step, ControlStep):
+            parts += [f"# step {n}, inside\n{kernels_text(p)}" for p in plan.inner[step].plans]
         for launch in launches:
             head = f"# step {n}: {launch.label}\n# slots {list(launch.slots)} params {list(launch.params)}"
             parts.append(f"{head}\n{print_kernel(launch.kernel)}")
@@ -96,6 +101,10 @@ def plan_text(plan: Plan) -> str:
                 operands = ", ".join(str(v.type) for v in node.operands)
                 places = ", ".join(str(plan.place(v)) for v in node.results)
                 lines.append(f"step {n}: {node.op}({operands}) -> {places}")
+            case ControlStep(node=node):
+                places = ", ".join(str(plan.place(v)) for v in (*node.operands, *node.results))
+                lines.append(f"step {n}: {node.op.name} at {places}")
+                lines += [f"  {line}" for p in plan.inner[step].plans for line in plan_text(p).splitlines()]
             case KernelStep():
                 lines += [f"step {n}: {line}" for launch in launches for line in _launch_lines(plan, launch)]
     return "\n".join(lines) + "\n"

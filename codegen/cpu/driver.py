@@ -6,6 +6,7 @@ few nanoseconds. The code is position-independent but for the addresses of funct
     KERNEL  function, buffers, slots, params, extent, grain, then (region, byte offset) per buffer
     COPY    bytes, then (region, byte offset) of target and source
     CALL    function of one C int, argument
+    SCAN, WHILE, BRANCH   inner code with tables of regions of its own: see `driver_loops`
     END
 
 Matrix products are kernels too: `gemm_kernel` calls BLAS for a range of a batch. `slots` and `params` are cell numbers.
@@ -24,23 +25,23 @@ from llvmlite import ir
 
 from jitgrad.ir.errors import InternalError
 
+from .cells import I32, I64, PTR, RUN_TYPE, Counted, address, at, byte_cell, call, cell, opaque
+from .driver_loops import BRANCH_CELLS, CARRIED_CELLS, SCAN_CELLS, TRACK_CELLS, WHILE_CELLS, Loops
 from .kernels import compile_module
 from .target import CompiledModule
 
-END, KERNEL, COPY, CALL = range(4)
+END, KERNEL, COPY, CALL, SCAN, WHILE, BRANCH = range(7)
 KERNEL_CELLS: Final = 7
 COPY_CELLS: Final = 6
 CALL_CELLS: Final = 3
 MAX_BUFFERS: Final = 128
 
-_I64, _I32, _I8, _PTR = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.PointerType()
-_KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _PTR, _I64, _I64])
-_TASK_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _PTR, _PTR])
-_PARALLEL_FOR_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _PTR, _PTR, _PTR, _I64, _I64, _I32])
-_GEMM_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR] * 13)
-_CALL_TYPE: Final = ir.FunctionType(ir.VoidType(), [_I32])
-_RUN_TYPE: Final = ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _I64, _I64])
-_ENTER_TYPE: Final = ir.FunctionType(_I64, [_PTR, _I64, _I64, _I64, _I64])
+_KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, PTR, I64, I64])
+_TASK_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, PTR, PTR])
+_PARALLEL_FOR_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, PTR, PTR, PTR, I64, I64, I32])
+_GEMM_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR] * 13)
+_CALL_TYPE: Final = ir.FunctionType(ir.VoidType(), [I32])
+_ENTER_TYPE: Final = ir.FunctionType(I64, [PTR, I64, I64, I64, I64])
 
 # CPython's and NumPy's own layouts, stable since long before Python 3.11; `load_driver` checks them.
 _HEAD: Final = object.__basicsize__
@@ -101,18 +102,18 @@ def _build_gemm(module: ir.Module) -> None:
     buffers, slots, params, begin, end = function.args
     entry, loop, done = (function.append_basic_block(n) for n in ("entry", "loop", "done"))
     b = ir.IRBuilder(entry)
-    bases = [_cell(b, buffers, k) for k in range(3)]
-    trans_a, trans_b, inner, lda, ldb, ldc, alpha, beta = (_at(b, params, k) for k in range(8))
-    address = _cell(b, slots, 0)
+    bases = [cell(b, buffers, k) for k in range(3)]
+    trans_a, trans_b, inner, lda, ldb, ldc, alpha, beta = (at(b, params, k) for k in range(8))
+    address = cell(b, slots, 0)
     b.cbranch(b.icmp_signed("<", begin, end), loop, done)
     b.position_at_end(loop)
-    k = b.phi(_I64)
+    k = b.phi(I64)
     k.add_incoming(begin, entry)
-    tile = _at(b, slots, b.add(b.mul(k, _I64(5)), _I64(1)))
-    lhs, rhs, result = (b.inttoptr(b.add(base, _cell(b, tile, j)), _PTR) for j, base in enumerate(bases))
-    m, n = _at(b, tile, 3), _at(b, tile, 4)
-    _call(b, _GEMM_TYPE, address, [trans_a, trans_b, m, n, inner, alpha, rhs, lda, lhs, ldb, beta, result, ldc])
-    following = b.add(k, _I64(1))
+    tile = at(b, slots, b.add(b.mul(k, I64(5)), I64(1)))
+    lhs, rhs, result = (b.inttoptr(b.add(base, cell(b, tile, j)), PTR) for j, base in enumerate(bases))
+    m, n = at(b, tile, 3), at(b, tile, 4)
+    call(b, _GEMM_TYPE, address, [trans_a, trans_b, m, n, inner, alpha, rhs, lda, lhs, ldb, beta, result, ldc])
+    following = b.add(k, I64(1))
     k.add_incoming(following, loop)
     b.cbranch(b.icmp_signed("<", following, end), loop, done)
     b.position_at_end(done)
@@ -125,31 +126,26 @@ def _build_enter(module: ir.Module, run: ir.Function) -> None:
     entry, loop, good, ready, bad = (enter.append_basic_block(n) for n in ("entry", "loop", "good", "ready", "bad"))
     arrays, code, arena, threads, parallel_for = enter.args
     b = ir.IRBuilder(entry)
-    count, items = _byte_cell(b, arrays, _LIST_LENGTH), b.inttoptr(_byte_cell(b, arrays, _LIST_ITEMS), _PTR)
-    table = _opaque(b, b.alloca(_I64, b.add(count, _I64(1))))
-    b.store(arena, _at(b, table, count))
-    b.cbranch(b.icmp_signed(">", count, _I64(0)), loop, ready)
+    count, items = byte_cell(b, arrays, _LIST_LENGTH), b.inttoptr(byte_cell(b, arrays, _LIST_ITEMS), PTR)
+    table = opaque(b, b.alloca(I64, b.add(count, I64(1))))
+    b.store(arena, at(b, table, count))
+    b.cbranch(b.icmp_signed(">", count, I64(0)), loop, ready)
     b.position_at_end(loop)
-    k = b.phi(_I64)
-    k.add_incoming(_I64(0), entry)
-    array = b.inttoptr(_cell(b, items, k), _PTR)
-    plain = b.and_(_byte_cell(b, array, _ARRAY_FLAGS), _I64(_PLAIN_FLAGS))
-    b.cbranch(b.icmp_signed("==", plain, _I64(_PLAIN_FLAGS)), good, bad)
+    k = b.phi(I64)
+    k.add_incoming(I64(0), entry)
+    array = b.inttoptr(cell(b, items, k), PTR)
+    plain = b.and_(byte_cell(b, array, _ARRAY_FLAGS), I64(_PLAIN_FLAGS))
+    b.cbranch(b.icmp_signed("==", plain, I64(_PLAIN_FLAGS)), good, bad)
     b.position_at_end(good)
-    b.store(_byte_cell(b, array, _ARRAY_DATA), _at(b, table, k))
-    following = b.add(k, _I64(1))
+    b.store(byte_cell(b, array, _ARRAY_DATA), at(b, table, k))
+    following = b.add(k, I64(1))
     k.add_incoming(following, good)
     b.cbranch(b.icmp_signed("<", following, count), loop, ready)
     b.position_at_end(ready)
-    b.call(run, [b.inttoptr(code, _PTR), table, threads, parallel_for])
-    b.ret(_I64(1))
+    b.call(run, [b.inttoptr(code, PTR), table, threads, parallel_for])
+    b.ret(I64(1))
     b.position_at_end(bad)
-    b.ret(_I64(0))
-
-
-def _byte_cell(b: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
-    """The int64 `offset` bytes after `base`."""
-    return b.load(b.gep(base, [_I64(offset)], source_etype=_I8), typ=_I64)
+    b.ret(I64(0))
 
 
 def _build_task(module: ir.Module) -> ir.Function:
@@ -161,34 +157,14 @@ def _build_task(module: ir.Module) -> ir.Function:
     task = ir.Function(module, _TASK_TYPE, "jitgrad_task")
     b = ir.IRBuilder(task.append_basic_block("entry"))
     args, counts, _, data = task.args
-    grain, extent = _cell(b, data, 5), _cell(b, data, 4)
-    first, count = _cell(b, args, 0), _cell(b, counts, 0)
+    grain, extent = cell(b, data, 5), cell(b, data, 4)
+    first, count = cell(b, args, 0), cell(b, counts, 0)
     begin, end = b.mul(first, grain), b.mul(b.add(first, count), grain)
     end = b.select(b.icmp_signed("<", end, extent), end, extent)
-    pointers = [b.inttoptr(_cell(b, data, k), _PTR) for k in range(1, 4)]
-    _call(b, _KERNEL_TYPE, _cell(b, data, 0), [*pointers, begin, end])
+    pointers = [b.inttoptr(cell(b, data, k), PTR) for k in range(1, 4)]
+    call(b, _KERNEL_TYPE, cell(b, data, 0), [*pointers, begin, end])
     b.ret_void()
     return task
-
-
-def _cell(b: ir.IRBuilder, base: ir.Value, index: int | ir.Value) -> ir.Value:
-    """The int64 number `index` after `base`."""
-    return b.load(_at(b, base, index), typ=_I64)
-
-
-def _at(b: ir.IRBuilder, base: ir.Value, index: int | ir.Value) -> ir.Value:
-    number = _I64(index) if isinstance(index, int) else index
-    return b.gep(base, [number], source_etype=_I64)
-
-
-def _call(b: ir.IRBuilder, type: ir.FunctionType, address: ir.Value, args: list[ir.Value]) -> ir.Value:
-    """Call the function at an integer address."""
-    return b.call(b.inttoptr(address, type.as_pointer()), args)
-
-
-def _opaque(b: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
-    """A pointer without llvmlite's own idea of what it points to."""
-    return b.inttoptr(b.ptrtoint(pointer, _I64), _PTR)
 
 
 class _Driver:
@@ -196,11 +172,12 @@ class _Driver:
 
     def __init__(self, module: ir.Module, task: ir.Function) -> None:
         self.task = task
-        self.function = ir.Function(module, _RUN_TYPE, "jitgrad_run")
+        self.function = ir.Function(module, RUN_TYPE, "jitgrad_run")
+        self.loops = Loops(module, self.function)
         self.code, self.table, self.threads, self.parallel_for = self.function.args
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.pointers, self.data, self.triple = (
-            _opaque(self.b, self.b.alloca(ir.ArrayType(_I64, n))) for n in (MAX_BUFFERS, 6, 3)
+            opaque(self.b, self.b.alloca(ir.ArrayType(I64, n))) for n in (MAX_BUFFERS, 6, 3)
         )
         self.next = self.function.append_basic_block("next")
 
@@ -210,93 +187,108 @@ class _Driver:
         entry = b.block
         b.branch(self.next)
         b.position_at_end(self.next)
-        self.at = b.phi(_I64, "at")
-        self.at.add_incoming(_I64(0), entry)
-        step = _at(b, self.code, self.at)
+        self.at = b.phi(I64, "at")
+        self.at.add_incoming(I64(0), entry)
+        step = at(b, self.code, self.at)
         done = self.function.append_basic_block("done")
-        switch = b.switch(_cell(b, step, 0), done)
-        for number, emit in ((KERNEL, self._kernel), (COPY, self._copy), (CALL, self._plain_call)):
+        switch = b.switch(cell(b, step, 0), done)
+        kinds = (
+            (KERNEL, self._kernel), (COPY, self._copy), (CALL, self._plain_call), (SCAN, self._scan),
+            (WHILE, self._while), (BRANCH, self._branch),
+        )  # fmt: skip
+        for number, emit in kinds:
             block = self.function.append_basic_block(emit.__name__.strip("_"))
-            switch.add_case(_I64(number), block)
+            switch.add_case(I64(number), block)
             b.position_at_end(block)
             emit(step)
         b.position_at_end(done)
         b.ret_void()
 
+    def _inner(self, function: ir.Function, step: ir.Value, cells: ir.Value) -> None:
+        """A step that runs inner code, and takes as many cells."""
+        self.b.call(function, [step, self.table, self.threads, self.parallel_for])
+        self._advance(cells)
+
+    def _tracks(self, count: ir.Value) -> ir.Value:
+        return self.b.mul(count, I64(TRACK_CELLS))
+
+    def _scan(self, step: ir.Value) -> None:
+        b = self.b
+        self._inner(self.loops.scan, step, b.add(I64(SCAN_CELLS), self._tracks(cell(b, step, 3))))
+
+    def _while(self, step: ir.Value) -> None:
+        b = self.b
+        tracks = self._tracks(b.add(cell(b, step, 3), cell(b, step, 4)))
+        carried = b.mul(cell(b, step, 6), I64(CARRIED_CELLS))
+        self._inner(self.loops.while_loop, step, b.add(I64(WHILE_CELLS), b.add(tracks, carried)))
+
+    def _branch(self, step: ir.Value) -> None:
+        b = self.b
+        tracks = self._tracks(b.add(cell(b, step, 5), cell(b, step, 6)))
+        self._inner(self.loops.branch, step, b.add(I64(BRANCH_CELLS), tracks))
+
     def _advance(self, cells: int | ir.Value) -> None:
         """On to the next step."""
-        cells = _I64(cells) if isinstance(cells, int) else cells
+        cells = I64(cells) if isinstance(cells, int) else cells
         following = self.b.add(self.at, cells)
         self.at.add_incoming(following, self.b.block)
         self.b.branch(self.next)
 
-    def _address(self, step: ir.Value, cell: int | ir.Value) -> ir.Value:
+    def _address(self, step: ir.Value, index: int) -> ir.Value:
         """The address given by a (region, byte offset) pair."""
-        b = self.b
-        cell = _I64(cell) if isinstance(cell, int) else cell
-        region, offset = _cell(b, step, cell), _cell(b, step, b.add(cell, _I64(1)))
-        return b.add(_cell(b, self.table, region), offset)
+        return address(self.b, self.table, step, index)
 
     def _addresses(self, step: ir.Value, first: int, count: ir.Value, target: ir.Value) -> None:
         """Resolve `count` pairs from cell `first` on into `target`."""
         b = self.b
-        before = b.block
-        loop, done = (self.function.append_basic_block(n) for n in ("resolve", "resolved"))
-        b.cbranch(b.icmp_signed(">", count, _I64(0)), loop, done)
-        b.position_at_end(loop)
-        k = b.phi(_I64)
-        k.add_incoming(_I64(0), before)
-        pair = b.add(_I64(first), b.shl(k, _I64(1)))
-        b.store(self._address(step, pair), _at(b, target, k))
-        following = b.add(k, _I64(1))
-        k.add_incoming(following, loop)
-        b.cbranch(b.icmp_signed("<", following, count), loop, done)
-        b.position_at_end(done)
+        with Counted(self.function, b, count, "resolve") as k:
+            pair = b.add(I64(first), b.shl(k, I64(1)))
+            b.store(address(b, self.table, step, pair), at(b, target, k))
 
     def _kernel(self, step: ir.Value) -> None:
         b = self.b
-        function, count, slots, params, extent, grain = (_cell(b, step, k) for k in range(1, 7))
+        function, count, slots, params, extent, grain = (cell(b, step, k) for k in range(1, 7))
         self._addresses(step, KERNEL_CELLS, count, self.pointers)
-        slots, params = _at(b, self.code, slots), _at(b, self.code, params)
+        slots, params = at(b, self.code, slots), at(b, self.code, params)
         serial, parallel, after = (self.function.append_basic_block(n) for n in ("serial", "parallel", "ran"))
-        wanted = b.and_(b.icmp_signed(">", grain, _I64(0)), b.icmp_signed(">", self.threads, _I64(1)))
-        has_pool = b.icmp_unsigned("!=", self.parallel_for, _I64(0))
+        wanted = b.and_(b.icmp_signed(">", grain, I64(0)), b.icmp_signed(">", self.threads, I64(1)))
+        has_pool = b.icmp_unsigned("!=", self.parallel_for, I64(0))
         b.cbranch(b.and_(wanted, has_pool), parallel, serial)
         b.position_at_end(serial)
-        _call(b, _KERNEL_TYPE, function, [self.pointers, slots, params, _I64(0), extent])
+        call(b, _KERNEL_TYPE, function, [self.pointers, slots, params, I64(0), extent])
         b.branch(after)
         b.position_at_end(parallel)
-        self._share([function, b.ptrtoint(self.pointers, _I64), b.ptrtoint(slots, _I64), b.ptrtoint(params, _I64),
+        self._share([function, b.ptrtoint(self.pointers, I64), b.ptrtoint(slots, I64), b.ptrtoint(params, I64),
                      extent, grain])  # fmt: skip
         b.branch(after)
         b.position_at_end(after)
-        self._advance(b.add(_I64(KERNEL_CELLS), b.shl(count, _I64(1))))
+        self._advance(b.add(I64(KERNEL_CELLS), b.shl(count, I64(1))))
 
     def _share(self, data: list[ir.Value]) -> None:
         """Hand a kernel's portions to the pool."""
         b = self.b
         for k, value in enumerate(data):
-            b.store(value, _at(b, self.data, k))
+            b.store(value, at(b, self.data, k))
         extent, grain = data[4], data[5]
-        portions = b.sdiv(b.add(extent, b.sub(grain, _I64(1))), grain)
-        first, counts, steps = (_at(b, self.triple, k) for k in range(3))
-        for value, cell in zip((_I64(0), portions, _I64(1)), (first, counts, steps)):
-            b.store(value, cell)
-        threads = b.trunc(self.threads, _I32)
-        args = [_opaque(b, self.task), first, counts, steps, self.data, _I64(0), _I64(1)]
-        _call(b, _PARALLEL_FOR_TYPE, self.parallel_for, [*args, threads])
+        portions = b.sdiv(b.add(extent, b.sub(grain, I64(1))), grain)
+        first, counts, steps = (at(b, self.triple, k) for k in range(3))
+        for value, place in zip((I64(0), portions, I64(1)), (first, counts, steps)):
+            b.store(value, place)
+        threads = b.trunc(self.threads, I32)
+        args = [opaque(b, self.task), first, counts, steps, self.data, I64(0), I64(1)]
+        call(b, _PARALLEL_FOR_TYPE, self.parallel_for, [*args, threads])
 
     def _copy(self, step: ir.Value) -> None:
         b = self.b
-        nbytes = _cell(b, step, 1)
-        target, source = (b.inttoptr(self._address(step, k), _PTR) for k in (2, 4))
+        nbytes = cell(b, step, 1)
+        target, source = (b.inttoptr(self._address(step, k), PTR) for k in (2, 4))
         memmove = b.module.declare_intrinsic(
-            "llvm.memmove", [_PTR, _PTR, _I64], ir.FunctionType(ir.VoidType(), [_PTR, _PTR, _I64, ir.IntType(1)])
+            "llvm.memmove", [PTR, PTR, I64], ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, ir.IntType(1)])
         )
         b.call(memmove, [target, source, nbytes, ir.IntType(1)(0)])
         self._advance(COPY_CELLS)
 
     def _plain_call(self, step: ir.Value) -> None:
         b = self.b
-        _call(b, _CALL_TYPE, _cell(b, step, 1), [b.trunc(_cell(b, step, 2), _I32)])
+        call(b, _CALL_TYPE, cell(b, step, 1), [b.trunc(cell(b, step, 2), I32)])
         self._advance(CALL_CELLS)

@@ -23,7 +23,7 @@ import numpy as np
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.types import Device
 
-from ..fuse.program import HostStep, KernelStep, ProductStep
+from ..fuse.program import ControlStep, HostStep, KernelStep, ProductStep
 from ..loops.ir import Kernel
 from ..plan import CopyStep, Plan
 from ..stats import Stats
@@ -167,7 +167,7 @@ def steps_of(plan: Plan, kernels: Mapping[Kernel, CompiledKernel], g: Gpu) -> li
     steps: list[Step] = []
     for step, launches in zip(plan.steps, plan.launches):
         match step:
-            case HostStep(node=node):
+            case HostStep(node=node) | ControlStep(node=node):
                 steps.append(RunInLibrary.of(node, regions))
             case KernelStep():
                 steps += [LaunchedKernel.of(x, kernels[x.kernel], regions, g) for x in launches if x.extent]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .groups import Group, Level, Template
-from .program import HostStep, KernelStep, ProductStep, Program, Step, fuse
+from .program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step, fuse
 from .roots import Read, Root
 
 __all__ = [
-    "Group", "HostStep", "KernelStep", "Level", "ProductStep", "Program", "Read", "Root", "Step", "Template", "fuse",
+    "ControlStep", "Group", "HostStep", "KernelStep", "Level", "ProductStep", "Program", "Read", "Root", "Step",
+    "Template", "fuse",
 ]  # fmt: skip

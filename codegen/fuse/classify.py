@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jitgrad.ir import scalar
+from jitgrad.ir.control import Cond, Scan, WhileLoop
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, ScanOp, ScatterOp
 from jitgrad.ir.ops.creation import Constant
@@ -32,6 +33,7 @@ class Kind(enum.Enum):
     ALIAS = "alias"  # the operand's memory in another shape
     MATMUL = "matmul"
     CONSTANT = "constant"
+    CONTROL = "control"  # a choice or a loop: sub-graphs with plans of their own
     HOST = "host"  # the reference, through NumPy
 
 
@@ -41,6 +43,8 @@ def kind_of(node: Node) -> Kind:
     match op:
         case Constant():
             return Kind.CONSTANT
+        case Cond() | Scan() | WhileLoop():
+            return Kind.CONTROL
         case Reshape():
             return Kind.INLINE if is_squeeze(node) or _splits_computed(node) else Kind.ALIAS
         case MatMul():

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.ops.creation import Constant
+from jitgrad.ir.verify import sub_graphs
 
 from ..options import DEFAULT, CompileOptions
 from .classify import Kind
@@ -37,7 +38,20 @@ class HostStep:
     node: Node
 
 
-Step: TypeAlias = KernelStep | ProductStep | HostStep
+@dataclass(frozen=True, slots=True, eq=False)
+class ControlStep:
+    """A choice between sub-graphs, or a loop over some; `programs` are theirs, in the order of the op's fields."""
+
+    node: Node
+    programs: tuple[Program, ...]
+
+    @property
+    def needs_host(self) -> bool:
+        """Whether something inside runs through NumPy."""
+        return any(p.needs_host for p in self.programs)
+
+
+Step: TypeAlias = KernelStep | ProductStep | HostStep | ControlStep
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +63,11 @@ class Program:
     steps: tuple[Step, ...]
     memory: dict[Value, Value]  # aliases -> the value whose memory they are
     constants: dict[Value, Constant]
+
+    @property
+    def needs_host(self) -> bool:
+        """Whether some step runs through NumPy, if only within a loop."""
+        return any(isinstance(s, HostStep) or (isinstance(s, ControlStep) and s.needs_host) for s in self.steps)
 
     def memory_of(self, value: Value) -> Value:
         """The value in whose memory `value` lives: itself, but for aliases."""
@@ -69,9 +88,20 @@ def fuse(graph: Graph, options: CompileOptions = DEFAULT) -> Program:
         stores = tuple(r.value for r in group.roots if r.number in needed[group.number])
         steps[group.number] = KernelStep(group, stores)
     for number, node in fusion.others.items():
-        steps[number] = ProductStep(node) if a.kinds[node] is Kind.MATMUL else HostStep(node)
+        steps[number] = _single(a, node)
     order = _ordered(a, steps, fusion.before)
     return Program(graph, tuple(a.values), tuple(order), memory, constants)
+
+
+def _single(a: Analysis, node: Node) -> Step:
+    """The step of a node that is no kernel."""
+    match a.kinds[node]:
+        case Kind.MATMUL:
+            return ProductStep(node)
+        case Kind.CONTROL:
+            graphs = [g for field in node.op.attributes().values() for g in sub_graphs(field)]
+            return ControlStep(node, tuple(fuse(g, a.options) for g in graphs))
+    return HostStep(node)
 
 
 def _is_alias(a: Analysis, node: Node) -> bool:

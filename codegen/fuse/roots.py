@@ -130,7 +130,7 @@ def _find_stored(a: Analysis) -> None:
         kind = a.kinds[node]
         if kind is Kind.MATMUL:
             a.stored.update(product_operand(v).source for v in node.operands)
-        elif kind in (Kind.HOST, Kind.ALIAS) or (is_squeeze(node) and node.result in a.stored):
+        elif kind in (Kind.HOST, Kind.CONTROL, Kind.ALIAS) or (is_squeeze(node) and node.result in a.stored):
             a.stored.update(node.operands)
 
 

@@ -23,8 +23,9 @@ class Cond(Op):
 
     >>> import numpy as np
     >>> from jitgrad.ir.parser import parse
-    >>> graphs = [parse(f"graph(%x: f32[2]) -> (f32[2]) {{ %y = {name}(%x) return %y }}") for name in ("neg", "abs")]
-    >>> Cond(*graphs).reference(np.array(True), np.array([1, -2], np.float32))[0].tolist()
+    >>> text = "graph(%x: f32[2]) -> (f32[2]) {{ %y = {}(%x) : f32[2] return %y }}"
+    >>> op = Cond(parse(text.format("neg")), parse(text.format("abs")))
+    >>> op.reference(np.array(True), np.array([1, -2], np.float32))[0].tolist()
     [-1.0, 2.0]
     """
 

@@ -27,7 +27,7 @@ class Scan(Op):
 
     >>> import numpy as np
     >>> from jitgrad.ir.parser import parse
-    >>> body = parse("graph(%h: f32[], %x: f32[]) -> (f32[], f32[]) { %s = add(%h, %x) return %s, %s }")
+    >>> body = parse("graph(%h: f32[], %x: f32[]) -> (f32[], f32[]) { %s = add(%h, %x) : f32[] return %s, %s }")
     >>> [y.tolist() for y in Scan(body, 1, 1).reference(np.float32(0), np.arange(4, dtype=np.float32))]
     [6.0, [0.0, 1.0, 3.0, 6.0]]
     """
@@ -42,7 +42,9 @@ class Scan(Op):
         """The carries' types, and those of stacks."""
         first = self.carries + self.sequences
         if self.sequences < 1 or len(operands) < first:
-            raise ArgumentError(f"scan: {self.carries} carries and {self.sequences} sequences of {len(operands)} values")
+            raise ArgumentError(
+                f"scan: {self.carries} carries and {self.sequences} sequences of {len(operands)} values"
+            )
         slices = []
         for i, t in enumerate(operands[self.carries : first]):
             if not t.ndim:
@@ -91,7 +93,9 @@ class Scan(Op):
         """This scan with more stacks behind its own: all that its gradient uses, so that nothing is run again."""
         present = [True] * (len(self.body.outputs) - self.carries)
         missing = ScanGradient(self.body, self.carries, self.sequences, needs, present).missing
-        return Scan(self._giving([*self.body.outputs[self.carries :], *missing]), self.carries, self.sequences, self.reverse)
+        return Scan(
+            self._giving([*self.body.outputs[self.carries :], *missing]), self.carries, self.sequences, self.reverse
+        )
 
     def _giving(self, stacked: Values) -> Graph:
         """The body with other values stacked."""

@@ -56,8 +56,8 @@ class WhileLoop(_Loop):
 
     >>> import numpy as np
     >>> from jitgrad.ir.parser import parse
-    >>> condition = parse("graph(%x: f32[], %n: f32[]) -> (bool[]) { %c = lt(%x, %n) return %c }")
-    >>> body = parse("graph(%x: f32[], %n: f32[]) -> (f32[]) { %y = add(%x, %x) return %y }")
+    >>> condition = parse("graph(%x: f32[], %n: f32[]) -> (bool[]) { %c = lt(%x, %n) : bool[] return %c }")
+    >>> body = parse("graph(%x: f32[], %n: f32[]) -> (f32[]) { %y = add(%x, %x) : f32[] return %y }")
     >>> float(WhileLoop(condition, body, 1).reference(np.float32(1), np.float32(100))[0])
     128.0
     """

@@ -9,6 +9,7 @@ from .cse import EliminateCommonSubexpressions
 from .dce import EliminateDeadCode
 from .decompose import Decompose
 from .fold import FoldConstants
+from .loops import HoistInvariants, PruneLoops
 from .pipeline import Pipeline, simplification
 from .simplify import Simplify
 
@@ -18,8 +19,10 @@ __all__ = [
     "EliminateCommonSubexpressions",
     "EliminateDeadCode",
     "FoldConstants",
+    "HoistInvariants",
     "Pass",
     "Pipeline",
+    "PruneLoops",
     "Simplify",
     "SimplifyAlgebra",
     "simplification",
