@@ -76,6 +76,35 @@ def test_gradient_penalty(example):
     np.testing.assert_allclose(weight.grad, slope.detach(), rtol=1e-4)
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradient_penalty_and_its_gradients_are_those_of_torch(example, compiled):
+    torch = pytest.importorskip("torch")
+    players = example["Players"](3, example["parse"](["--quick"]))
+    critic, width = torch.nn.Sequential(), [3, 8, 16, 32]
+    for i in range(3):
+        critic.extend([torch.nn.Conv2d(width[i], width[i + 1], 4, 2, 1), torch.nn.LeakyReLU(0.2)])
+    critic.extend([torch.nn.Conv2d(32, 1, 4), torch.nn.Flatten(0)])
+    critic.load_state_dict({k: torch.from_numpy(v.numpy().copy()) for k, v in players.critic.state_dict().items()})
+    pictures = jg.randn(5, 3, 32, 32)
+
+    def step(x):
+        penalty = players.gradient_penalty(x, x)  # between a picture and itself, chance has no say
+        penalty.backward()
+        return penalty
+
+    ours = (jg.compile(step, fullgraph=True) if compiled else step)(pictures)
+    x = torch.from_numpy(pictures.numpy().copy()).requires_grad_()
+    (gradient,) = torch.autograd.grad(critic(x).sum(), x, create_graph=True)
+    theirs = ((gradient.flatten(1).norm(2, dim=1) - 1) ** 2).mean()
+    theirs.backward()
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    for name, parameter in critic.named_parameters():
+        if name.endswith("weight"):  # a bias only moves the kinks, which have no slope
+            mine = players.critic.get_parameter(name).grad
+            np.testing.assert_allclose(mine, parameter.grad, rtol=1e-3, atol=1e-6, err_msg=name)
+
+
 @pytest.mark.skipif(not FONT.exists(), reason="needs Debian's fonts-noto-color-emoji")
 def test_emoji(example):
     training, held_out = example["read_pictures"]("emoji", FONT)
