@@ -27,8 +27,10 @@ from jitgrad.ir.errors import JitgradError
 
 # Each of these publishes its functions and Tensor methods.
 from . import (
+    amp,
     autograd,
     conversions,
+    cpu,
     creation,
     cuda,
     dump,
@@ -46,6 +48,24 @@ from . import (
     special,
     storage,
     utils,
+)
+from .amp.autocast_mode import (
+    autocast,
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
+    clear_autocast_cache,
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_cpu_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+    set_autocast_gpu_dtype,
 )
 from .autograd import (
     enable_grad,
@@ -182,7 +202,7 @@ e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 globals().update(FUNCTIONS)
 
-_LAZY = ("array_api", "masked", "train")  # modules that few scripts need
+_LAZY = ("array_api", "masked", "train", "vision")  # modules that few scripts need
 
 
 def __getattr__(name: str) -> object:
@@ -195,11 +215,12 @@ def __getattr__(name: str) -> object:
 __version__ = "0.1.0"
 # Not among them: bool, float and int, which would hide the built-in names.
 __all__ = [
-    "Generator", "JitgradError", "Size", "Tensor", "array_api", "assert_no_compile", "autograd", "bfloat", "bfloat16",
+    "Generator", "JitgradError", "Size", "Tensor", "amp", "array_api", "assert_no_compile", "autocast", "autograd",
+    "bfloat", "bfloat16",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex64", "complex128", "config",
     "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "dump", "enable_grad", "export",
     "fft", "float16", "float32", "float64", "get_default_device", "half", "inference_mode", "int8", "int16", "int32",
     "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked",
     "memory_format", "nn", "no_grad", "optim", "preserve_format", "random", "set_default_device", "set_grad_enabled",
-    "short", "signal", "special", "strided", "train", "uint8", "utils",
+    "short", "signal", "special", "strided", "train", "uint8", "utils", "vision",
 ]  # fmt: skip

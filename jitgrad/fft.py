@@ -8,7 +8,7 @@ transform: the input is cut, or padded with zeros at its end. Computed by pocket
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
@@ -19,6 +19,7 @@ from jitgrad.ir.ops.fourier import FftC2C, FftC2R, FftR2C
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.slicing import Pad, Slice
 
+from .autocasting import autocasts
 from .creation import arange
 from .dispatch import apply
 from .errors import located
@@ -37,6 +38,12 @@ __all__ = [
 
 Sizes = Sequence[int] | None
 Dim = int | Sequence[int] | None
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _transform(f: F) -> F:
+    """Decorator of a transform: NumPy's argument names, `out`, and autocast's rule."""
+    return autocasts(f"fft_{f.__name__}")(with_out(numpy_names(f)))  # type: ignore[return-value]
 
 
 def _norm(norm: str | None, forward: bool) -> str:
@@ -165,8 +172,7 @@ def _along(kernel: _Kernel, name: str, input: Tensor, n: int | None, dim: int, n
 # --------------------------------------------------------------------------------------------------- one dim
 
 
-@with_out
-@numpy_names
+@_transform
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The discrete Fourier transform along `dim`, complex.
 
@@ -177,8 +183,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _along(_c2c, "fft", input, n, dim, norm, False)
 
 
-@with_out
-@numpy_names
+@_transform
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft` along `dim`.
 
@@ -189,8 +194,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _along(_c2c, "ifft", input, n, dim, norm, True)
 
 
-@with_out
-@numpy_names
+@_transform
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """`fft` of a real input, without the half of the result that is the conjugate of the other: `n // 2 + 1` points.
 
@@ -201,8 +205,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _along(_r2c, "rfft", input, n, dim, norm, False)
 
 
-@with_out
-@numpy_names
+@_transform
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft` along `dim`: `n` real points, `2 * (points - 1)` unless given.
 
@@ -213,8 +216,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _along(_c2r, "irfft", input, n, dim, norm, False)
 
 
-@with_out
-@numpy_names
+@_transform
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real `fft` of an input whose other half is the conjugate of this one, along `dim`.
 
@@ -225,8 +227,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _along(_c2r, "hfft", input, n, dim, norm, True)
 
 
-@with_out
-@numpy_names
+@_transform
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft` along `dim`: of a real input, `n // 2 + 1` points.
 
@@ -255,7 +256,7 @@ def _several(name: str, of: str, kernel: _Kernel, flag: bool, two: bool) -> Call
     >>> jg.fft.{name}(jg.ones(4, 4)).ndim
     2
     """
-    return with_out(numpy_names(transform))
+    return _transform(transform)
 
 
 fft2 = _several("fft2", "fft", _c2c, False, True)

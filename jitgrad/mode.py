@@ -13,7 +13,9 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.types import Device
 
 if TYPE_CHECKING:
+    from .autocasting import AutocastSettings, Casting
     from .compiler.tracer import Tracer
+    from .levels import Level
 
 
 class Mode:
@@ -21,14 +23,19 @@ class Mode:
 
     __slots__ = (
         "anomaly",
+        "autocast",
+        "autocast_settings",
         "check_nan",
         "cuda_device",
         "default_dtype",
         "grad",
         "inference",
+        "levels",
+        "outer_grad",
         "place",
         "places",
         "tracer",
+        "transforms",
     )
 
     def __init__(self) -> None:
@@ -37,9 +44,14 @@ class Mode:
         self.anomaly: bool = False
         self.check_nan: bool = True
         self.tracer: Tracer | None = None
+        self.autocast: Casting | None = None  # the types that listed functions run in, if any device type has one
+        self.autocast_settings: AutocastSettings | None = None  # this thread's, from their first use on
         self.default_dtype: DType = dtypes.float32
         self.place: Device | None = None  # where new tensors are made, if not on the CPU
         self.cuda_device = 0  # the number of the current CUDA device
+        self.levels: tuple[Level, ...] = ()  # transforms that tensors know of (vmap, forward mode), outermost first
+        self.outer_grad: bool = True  # whether recording was on around the innermost gradient taken at this level
+        self.transforms = 0  # functional transforms under way
         self.places: list[Device | None] = []  # what `place` was around `with device`
 
 

@@ -45,7 +45,7 @@ def _call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any, read
     mode = local.mode
     parts: list[Any] = [
         structure,
-        (mode.grad, mode.inference, mode.default_dtype, mode.place, mode.cuda_device),
+        (mode.grad, mode.inference, mode.default_dtype, mode.place, mode.cuda_device, mode.autocast),
         fingerprint(f, reads),
         (),
         (),

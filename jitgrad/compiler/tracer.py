@@ -86,6 +86,7 @@ class Tracer:
         self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
         self._written: dict[int, Tensor] = {}
         self.placement = Placement()
+        self.casts: dict[Any, Any] = {}  # of parameters, by autocast: see `autocasting`
         self.scopes: dict[int, tuple[str, ...]] = {}  # of tape nodes, by their number: their gradients' scopes
 
     # values -------------------------------------------------------------------------------------------------

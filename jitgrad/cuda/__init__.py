@@ -4,6 +4,7 @@ Importing it loads nothing of CUDA. What needs a device says in one sentence why
 `device_count`, seeding and the memory statistics work without one.
 """
 
+from . import amp as amp
 from .devices import (
     can_device_access_peer,
     current_device,

@@ -25,6 +25,8 @@ from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Shape
 
+from ..autocast_lists import POINTWISE
+from ..autocasting import autocast_operands
 from ..device_ops import check_devices
 from ..dispatch import apply, shared
 from ..errors import located
@@ -112,6 +114,8 @@ def broadcast(name: str, dtype: DType, *args: Operand) -> list[Tensor]:
 
 def pointwise(op: Pointwise, *args: Any) -> Tensor:
     """`op` of tensors and numbers, promoted by the op's rule and broadcast."""
+    if local.mode.autocast is not None and op.name in POINTWISE:
+        args = autocast_operands(op.name, *args)
     operands = [operand(x, op.name, i) for i, x in enumerate(args, 1)]
     if len(operands) == 1:
         (x,) = operands

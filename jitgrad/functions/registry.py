@@ -19,6 +19,7 @@ from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError
 from jitgrad.ir.ops.select import Convert
 
 from ..aliasing import check_memory, check_writable, protect, resize, write
+from ..autocasting import autocasts, without_autocast
 from ..device import places, takes_device
 from ..dispatch import apply
 from ..errors import located
@@ -45,15 +46,17 @@ def public(
     def register(f: F) -> F:
         if not moves and takes_device(f):
             f = places(f)
-        published = with_out(f, out == "exact") if out else f
+        casts = autocasts((names or (f.__name__,))[0])
+        published = casts(with_out(f, out == "exact") if out else f)
+        own = casts(f)
         for name in names or (f.__name__,):
             if function:
                 FUNCTIONS[name] = published
             if method:
-                setattr(Tensor, name, f)
+                setattr(Tensor, name, own)
             if inplace:
-                setattr(Tensor, name + "_", make_inplace(f, name + "_"))
-        return f
+                setattr(Tensor, name + "_", make_inplace(f if own is f else without_autocast(f), name + "_"))
+        return own
 
     return register
 

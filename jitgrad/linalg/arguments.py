@@ -15,6 +15,7 @@ from jitgrad.ir.ops.check import CheckInfo
 from jitgrad.ir.ops.complex import Conj
 from jitgrad.ir.ops.shape import Permute, Reshape
 
+from ..autocasting import autocasts
 from ..dispatch import apply
 from ..errors import located
 from ..functions.pointwise import check_tensor, expand
@@ -59,7 +60,7 @@ def first_named(f: F) -> F:
 
 def function(f: F) -> F:
     """Decorator of functions in `jitgrad.linalg`: PyTorch's and NumPy's argument names, and `out`."""
-    return with_out(first_named(numpy_names(f)))  # type: ignore[return-value]
+    return autocasts(f"linalg_{f.__name__}")(with_out(first_named(numpy_names(f))))  # type: ignore[return-value]
 
 
 def floating(name: str, A: Any, half: bool = False) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, OperationError
 
+from ..autocasting import autocast_operands
 from ..creation import empty, zeros
 from ..errors import located
 from ..functions.joining import cat, stack
@@ -176,6 +177,8 @@ class RNNBase(Module):
 
     def _layers(self, x: Any, steps: list[int], start: list[Any]) -> tuple[Any, list[Any]]:
         """All layers over `x`, whose rows are the items of step 0, then those of step 1, as many as `steps` says."""
+        if self.mode == "LSTM" and not self.proj_size:  # which is one function to PyTorch
+            start = list(autocast_operands("lstm", *start))
         last: list[list[Any]] = []
         directions = self._directions()
         for layer in range(self.num_layers):

@@ -28,6 +28,7 @@ from jitgrad.ir.ops.random import RandomUniform
 from jitgrad.ir.ops.select import Where
 
 from ...aliasing import check_writable, protect, write
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
 from ...functions.dims import normalize_dim
@@ -188,6 +189,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return _applied(Gelu(approximate), input, False)
 
 
+@autocasts("softplus")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x where `beta x` is above `threshold`."""
     return _applied(Softplus(float(beta), float(threshold)), input, False)
@@ -280,6 +282,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return pointwise(Sub(), check_tensor(input, "tanhshrink"), pointwise(Tanh(), input))
 
 
+@autocasts("prelu")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, else `weight * x`; the weight is one number, or one for each channel (axis 1).
 

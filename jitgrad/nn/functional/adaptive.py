@@ -15,6 +15,7 @@ from jitgrad.ir.ops.random import RandomUniform
 from jitgrad.ir.ops.resample import Resample, TakeClamped
 from jitgrad.ir.symbols import is_tracked
 
+from ...autocasting import autocasts
 from ...dispatch import apply, constant
 from ...errors import located
 from ...functions.gathering import gather
@@ -42,6 +43,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_avg_pool(2, input, output_size)
 
 
+@autocasts("adaptive_avg_pool3d")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """The mean of as many windows over the last three axes as `output_size` says."""
     return _adaptive_avg_pool(3, input, output_size)
@@ -124,6 +126,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     return _adaptive_max_pool(2, input, output_size, return_indices)
 
 
+@autocasts("adaptive_max_pool3d")
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of as many windows over the last three axes as `output_size` says."""
     return _adaptive_max_pool(3, input, output_size, return_indices)
@@ -143,6 +146,7 @@ def adaptive_max_pool2d_with_indices(
     return _adaptive_max_pool(2, input, output_size, True)  # type: ignore[no-any-return]
 
 
+@autocasts("adaptive_max_pool3d_with_indices")
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -202,6 +206,7 @@ def _picked(x: Tensor, at: Tensor, rank: int) -> Tensor:
     return reshaped(gather(flat, -1, reshaped(at, (*lead, math.prod(at.shape[at.ndim - rank :])))), tuple(at.shape))
 
 
+@autocasts("fractional_max_pool2d")
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
@@ -217,6 +222,7 @@ def fractional_max_pool2d(
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
+@autocasts("fractional_max_pool3d")
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
@@ -225,6 +231,7 @@ def fractional_max_pool3d(
     return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
+@autocasts("fractional_max_pool2d_with_indices")
 def fractional_max_pool2d_with_indices(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = True,
     _random_samples: Tensor | None = None,
@@ -233,6 +240,7 @@ def fractional_max_pool2d_with_indices(
     return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)  # type: ignore[no-any-return]
 
 
+@autocasts("fractional_max_pool3d_with_indices")
 def fractional_max_pool3d_with_indices(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = True,
     _random_samples: Tensor | None = None,

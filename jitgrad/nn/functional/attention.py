@@ -11,6 +11,7 @@ from jitgrad.ir.errors import OperationError, ShapeError, operand_lines
 from jitgrad.ir.ops.attention import Attention
 from jitgrad.ir.ops.comparison import Eq
 
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
 from ...functions.comparison import choose
@@ -24,6 +25,7 @@ from .dropout import dropout
 from .softmax import softmax
 
 
+@autocasts("scaled_dot_product_attention")
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,

@@ -9,6 +9,7 @@ from jitgrad.ir.ops.arithmetic import Add
 from jitgrad.ir.ops.conv import Conv, ConvInputGrad
 from jitgrad.ir.ops.slicing import Pad
 
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
 from ...functions.pointwise import check_tensor, filled, pointwise
@@ -19,6 +20,7 @@ from .arguments import batched, per_axis, reshaped
 from .padding import constant_pad_nd
 
 
+@autocasts("conv1d")
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -27,6 +29,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@autocasts("conv2d")
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -43,6 +46,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@autocasts("conv3d")
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -127,6 +131,7 @@ def _with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
     return pointwise(Add(), y, reshaped(bias, (bias.shape[0], *(1,) * (y.ndim - 2))))
 
 
+@autocasts("conv_transpose1d")
 def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -135,6 +140,7 @@ def conv_transpose1d(
     return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@autocasts("conv_transpose2d")
 def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -143,6 +149,7 @@ def conv_transpose2d(
     return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@autocasts("conv_transpose3d")
 def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,

@@ -9,6 +9,7 @@ from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError
 from jitgrad.ir.ops.check import CheckNotNegative
 from jitgrad.ir.ops.math import Exp, Log
 
+from ...autocasting import autocasts
 from ...errors import located
 from ...functions.comparison import choose
 from ...functions.linalg import matmul
@@ -54,6 +55,7 @@ def _variance(x: Tensor, var: Any) -> Any:
     raise located(ArgumentError(f"var is of incorrect size: {list(var.shape)} for input {list(x.shape)}"))
 
 
+@autocasts("poisson_nll_loss")
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from jitgrad.ir.ops.arithmetic import Add
 from jitgrad.ir.ops.linear import Linear
 
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...functions.linalg import matmul
 from ...functions.pointwise import check_tensor, pointwise
 from ...tensor import Tensor
 
 
+@autocasts("linear")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`input @ weight.T + bias`; weight [out, in], input [..., in], bias [out].
 
@@ -25,6 +27,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return apply(Linear(), x, weight) if bias is None else apply(Linear(), x, weight, bias)
 
 
+@autocasts("bilinear")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`x1 @ weight[k] @ x2 + bias[k]` for each k; weight [out, in1, in2], inputs [..., in1] and [..., in2]."""
     left = matmul(input1.unsqueeze(-2).unsqueeze(-3), weight)  # type: ignore[attr-defined]

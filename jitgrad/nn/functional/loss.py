@@ -16,6 +16,7 @@ from jitgrad.ir.ops.math import Exp, Log
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.softmax import LogSoftmax
 
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
 from ...functions.pointwise import broadcast, check_tensor, expand, filled, pointwise
@@ -24,6 +25,7 @@ from ...tensor import Tensor
 from .arguments import checked, reduced, reduction_name, reshaped
 
 
+@autocasts("cross_entropy")
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
@@ -84,6 +86,7 @@ def _probability_loss(
     return loss.sum() / items  # type: ignore[no-any-return]
 
 
+@autocasts("nll_loss")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
@@ -112,6 +115,7 @@ def _weighted(loss: Tensor, weight: Tensor | None) -> Tensor:
     return loss if weight is None else pointwise(Mul(), loss, weight)
 
 
+@autocasts("mse_loss")
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -141,6 +145,7 @@ def _weighted_mean(loss: Tensor, weight: Tensor | None, reduction: str) -> Tenso
     return loss.sum() / weight.sum()  # type: ignore[attr-defined, no-any-return]
 
 
+@autocasts("l1_loss")
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -159,6 +164,7 @@ def _quadratic_near_0(x: Tensor, y: Tensor, width: float) -> Tensor:
     return apply(Where(), pointwise(Lt(), d, width), near, far)
 
 
+@autocasts("smooth_l1_loss")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -173,6 +179,7 @@ def smooth_l1_loss(
     return reduced(pointwise(Div(), _quadratic_near_0(x, y, beta), beta), how)
 
 
+@autocasts("huber_loss")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -194,6 +201,7 @@ def _same_shape(name: str, x: Tensor, target: Tensor) -> None:
         )
 
 
+@autocasts("binary_cross_entropy")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -218,6 +226,7 @@ def _bounded_log(p: Tensor) -> Tensor:
     return apply(Where(), apply(Gt(), value, least), value, least)
 
 
+@autocasts("binary_cross_entropy_with_logits")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -238,6 +247,7 @@ def binary_cross_entropy_with_logits(
     return reduced(_weighted(pointwise(Add(), pointwise(Mul(), one_less, x), soft), weight), how)
 
 
+@autocasts("kl_div")
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,

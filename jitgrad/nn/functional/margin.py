@@ -12,6 +12,7 @@ from jitgrad.ir.ops.check import CheckBetween
 from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.creation import Iota
 
+from ...autocasting import autocasts
 from ...dispatch import apply, beside
 from ...errors import located
 from ...functions.comparison import choose
@@ -29,6 +30,7 @@ def _positive(x: Any) -> Any:
     return x.clamp_min(0)
 
 
+@autocasts("hinge_embedding_loss")
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -47,6 +49,7 @@ def hinge_embedding_loss(
     return reduced(far + near, how)  # type: ignore[operator]
 
 
+@autocasts("margin_ranking_loss")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -70,6 +73,7 @@ def margin_ranking_loss(
     return reduced(_positive(-t * (a - b) + margin), how)  # type: ignore[operator]
 
 
+@autocasts("cosine_embedding_loss")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -102,6 +106,7 @@ def cosine_embedding_loss(
     return reduced(near + far, how)  # type: ignore[operator]
 
 
+@autocasts("soft_margin_loss")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -136,6 +141,7 @@ def multilabel_soft_margin_loss(
     return reduced(loss.sum(-1) / x.shape[-1], how)
 
 
+@autocasts("multi_margin_loss")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -181,6 +187,7 @@ def _check_scores(name: str, x: Tensor) -> None:
         )  # fmt: skip
 
 
+@autocasts("multilabel_margin_loss")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -214,6 +221,7 @@ def multilabel_margin_loss(
     return reduced(reshaped(loss, ()) if x.ndim < 2 else loss, how)
 
 
+@autocasts("triplet_margin_loss")
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",

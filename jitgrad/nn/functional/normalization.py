@@ -12,6 +12,7 @@ from jitgrad.ir.ops.broadcast import accumulator_dtype
 from jitgrad.ir.ops.normalization import BatchNorm, BatchNormInference, LayerNorm, RmsNorm
 
 from ...aliasing import write
+from ...autocasting import autocasts
 from ...autograd.grad_mode import no_grad
 from ...dispatch import apply, apply_all
 from ...errors import located
@@ -115,6 +116,7 @@ def _check_rows(name: str, x: Tensor, normalized_shape: Sequence[int], parameter
     return len(shape)
 
 
+@autocasts("layer_norm")
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
@@ -133,6 +135,7 @@ def layer_norm(
     return apply(LayerNorm(rank, float(eps)), x, *parameters)
 
 
+@autocasts("rms_norm")
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -151,6 +154,7 @@ def _complex_rms_norm(x: Any, rank: int, weight: Tensor | None, eps: float) -> T
     return y if weight is None else y * weight  # type: ignore[no-any-return]
 
 
+@autocasts("group_norm")
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:

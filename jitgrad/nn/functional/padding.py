@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.ir.errors import OperationError, ShapeError, UnsupportedError, operand_lines
 from jitgrad.ir.ops.slicing import Pad
 
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
 from ...functions.joining import cat, stretch
@@ -62,6 +63,7 @@ def _widths(name: str, x: Tensor, pad: Sequence[int]) -> dict[int, tuple[int, in
     return {x.ndim - 1 - i // 2: (widths[i], widths[i + 1]) for i in range(0, len(given), 2)}
 
 
+@autocasts("pad")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """`input` with more elements around it: `pad` has two widths for each axis, the last axis first.
 

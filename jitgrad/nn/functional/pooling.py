@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.ir.errors import OperationError, ShapeError
 from jitgrad.ir.ops.pooling import AvgPool, MaxPool, MaxPoolIndices
 
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
 from ...functions.gathering import scatter_add
@@ -41,6 +42,7 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@autocasts("max_pool3d")
 def max_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -70,6 +72,7 @@ def max_pool2d_with_indices(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[no-any-return]
 
 
+@autocasts("max_pool3d_with_indices")
 def max_pool3d_with_indices(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = True,
@@ -155,6 +158,7 @@ def avg_pool2d(
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+@autocasts("avg_pool3d")
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,

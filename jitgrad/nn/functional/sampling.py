@@ -10,6 +10,7 @@ import numpy as np
 from jitgrad.ir.errors import ArgumentError, OperationError, ShapeError, UnsupportedError, operand_lines
 from jitgrad.ir.ops.grid_sample import GridSample
 
+from ...autocasting import autocasts
 from ...dispatch import apply, constant
 from ...errors import located
 from ...functions.linalg import matmul
@@ -22,6 +23,7 @@ _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
+@autocasts("grid_sample")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

@@ -11,6 +11,7 @@ from jitgrad.ir.errors import ArgumentError, DTypeError, OperationError, ShapeEr
 from jitgrad.ir.ops.ctc import CtcLoss
 from jitgrad.ir.ops.history import WithHistory
 
+from ...autocasting import autocasts
 from ...dispatch import apply, beside, constant
 from ...errors import located
 from ...functions.comparison import choose
@@ -19,6 +20,7 @@ from ...tensor import Tensor, to_array
 from .arguments import reduced, reduction_name, reshaped
 
 
+@autocasts("ctc_loss")
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,

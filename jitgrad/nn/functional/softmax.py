@@ -15,6 +15,7 @@ from jitgrad.ir.ops.creation import Iota
 from jitgrad.ir.ops.random import RandomUniform
 from jitgrad.ir.ops.softmax import LogSoftmax, Softmax
 
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...functions.dims import normalize_dim
 from ...functions.pointwise import check_tensor, convert, expand, filled, pointwise
@@ -61,11 +62,13 @@ def _implicit_dim(name: str, input: Tensor) -> int:
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
+@autocasts("softmax")
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """exp(x) divided by its sum over `dim`."""
     return _softmax(input, _implicit_dim("softmax", input) if dim is None else dim, dtype)
 
 
+@autocasts("log_softmax")
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """log(softmax(x)) over `dim`."""
     return _log_softmax(input, _implicit_dim("log_softmax", input) if dim is None else dim, dtype)

@@ -10,6 +10,7 @@ from jitgrad.ir.errors import ArgumentError, DTypeError, ShapeError, operand_lin
 from jitgrad.ir.ops.check import CheckBetween
 from jitgrad.ir.ops.unpool import Unpool
 
+from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
 from ...functions.pointwise import check_tensor
@@ -17,6 +18,7 @@ from ...tensor import Tensor
 from .arguments import checked, per_axis, reshaped
 
 
+@autocasts("max_unpool1d")
 def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -30,6 +32,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasts("max_unpool2d")
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -37,6 +40,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasts("max_unpool3d")
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:

@@ -1,0 +1,5 @@
+"""`jitgrad.cpu`: what PyTorch scripts look for there."""
+
+from . import amp as amp
+
+__all__ = ["amp"]
