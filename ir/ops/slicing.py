@@ -23,6 +23,8 @@ from .write import WriteView, embedded
 
 __all__ = ["Concat", "Diagonal", "Pad", "Slice"]
 
+_FEW = 64  # operands of a concatenation that is worth a kernel
+
 
 def _affine(start: int, step: int, index: Expr) -> Expr:
     """`start + step * index`; steps of 1 and -1 and a start of 0 are part of a kernel's structure."""
@@ -287,6 +289,10 @@ class Concat(IndexMap):
         shape = list(first.shape)
         shape[self.axis] = sum(t.shape[self.axis] for t in operands)
         return (first.with_shape(tuple(shape)),)
+
+    def can_emit(self, *operands: TensorType) -> bool:
+        """Few enough operands for a kernel of the CPU's, which takes 128 buffers and asks for each element where it is."""
+        return super().can_emit(*operands) and (len(operands) <= _FEW or operands[0].device.type != "cpu")
 
     def reference(self, *operands: Array) -> Array:
         """`numpy.concatenate`."""

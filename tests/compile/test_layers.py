@@ -77,3 +77,13 @@ def test_dropout(text):
 def test_embedding():
     module = jg.nn.Embedding(7, 3, padding_idx=1)
     check(module, copy.deepcopy(module), [np.array([[1, 5, 0], [6, 1, 1]])])
+
+
+@pytest.mark.parametrize("n", [64, 65, 200])
+def test_as_many_tensors_as_one_likes_are_stacked(n):
+    rows = [jg.arange(2000.0) + i for i in range(n)]
+    expected = np.stack([np.arange(2000, dtype=np.float32) + i for i in range(n)])
+    stacked = jg.compile(lambda *rows: jg.stack(rows) * 2)
+    for _ in range(3):
+        np.testing.assert_array_equal(stacked(*rows).numpy(), expected * 2)
+        np.testing.assert_array_equal(jg.stack(rows).numpy(), expected)  # eagerly, on kernels from the second time on
