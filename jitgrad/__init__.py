@@ -154,6 +154,9 @@ from .functions import (
     scans as _scans,
 )
 from .functions import (
+    control as _control,
+)
+from .functions import (
     scattering as _scattering,
 )
 from .functions import (
