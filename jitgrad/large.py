@@ -11,6 +11,7 @@ from typing import Any
 
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
+from jitgrad.ir.control import Scan
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, View
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.types import TensorType
@@ -49,6 +50,8 @@ def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], res
 def _takes(op: Op, total: int, operands: tuple[TensorType, ...]) -> bool:
     if isinstance(op, View) or not op.can_emit(*operands):
         return False
+    if isinstance(op, Scan):
+        return True
     if isinstance(op, (Pointwise, Reduction, IndexMap)):
         return total >= _PRIMITIVE
     if isinstance(op, MatMul):  # not for speed: NumPy's BLAS has threads of its own, which stall on a busy machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,12 +31,18 @@ def apply_control(op: Op, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
     active = active_results(op, needs)
     count = len(active)
     if isinstance(op, Scan) and any(active):
-        op = op.with_residuals(needs)
+        op = _with_residuals(op, tuple(needs))
     results = apply_all(op, *operands)[:count]
     for t, a in zip(results, active, strict=True):
         if not a and t._requires_grad:
             t._node, t._index, t._requires_grad = None, 0, False
     return results
+
+
+@functools.lru_cache(256)
+def _with_residuals(op: Scan, needs: tuple[bool, ...]) -> Scan:
+    """The same op for the same op, so that what is compiled for it is found again."""
+    return op.with_residuals(needs)
 
 
 def _refuse_draws(*bodies: Body) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any
 
 from jitgrad.ir.dtypes import DType
@@ -19,7 +19,7 @@ from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
-from .rnn_cells import gru_step, lstm_step, rnn_step
+from .recurrence import Weights, recur
 from .utils.rnn import PackedSequence
 
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
@@ -131,8 +131,8 @@ class RNNBase(Module):
             hx = tuple(h.unsqueeze(1) for h in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
         if x.shape[0] == 0:
             raise located(OperationError("Expected sequence length to be larger than 0 in RNN"))
-        steps = [x.shape[1]] * x.shape[0]
-        output, states = self._layers(x.reshape(-1, x.shape[-1]), steps, self._start(x, x.shape[1], hx))
+        runs = [(x.shape[0], x.shape[1])]
+        output, states = self._layers(x.reshape(-1, x.shape[-1]), runs, self._start(x, x.shape[1], hx))
         output = output.reshape(*x.shape[:2], output.shape[-1])
         if not is_batched:
             return output.squeeze(1), self._result([s.squeeze(1) for s in states])
@@ -143,7 +143,8 @@ class RNNBase(Module):
         start = self._start(packed.data, steps[0], hx)
         if packed.sorted_indices is not None:
             start = [s.index_select(1, packed.sorted_indices) for s in start]
-        output, states = self._layers(packed.data, steps, start)
+        runs = [(len(list(same)), n) for n, same in groupby(steps)]
+        output, states = self._layers(packed.data, runs, start)
         if packed.unsorted_indices is not None:
             states = [s.index_select(1, packed.unsorted_indices) for s in states]
         return packed._replace(data=output), self._result(states)
@@ -175,8 +176,11 @@ class RNNBase(Module):
     def _result(self, states: list[Any]) -> Any:
         return tuple(states) if self.mode == "LSTM" else states[0]
 
-    def _layers(self, x: Any, steps: list[int], start: list[Any]) -> tuple[Any, list[Any]]:
-        """All layers over `x`, whose rows are the items of step 0, then those of step 1, as many as `steps` says."""
+    def _layers(self, x: Any, runs: list[tuple[int, int]], start: list[Any]) -> tuple[Any, list[Any]]:
+        """All layers over `x`, whose rows are the items of step 0, then those of step 1, and so on.
+
+        `runs` are pairs: so many steps of so many items.
+        """
         if self.mode == "LSTM" and not self.proj_size:  # which is one function to PyTorch
             start = list(autocast_operands("lstm", *start))
         last: list[list[Any]] = []
@@ -185,7 +189,7 @@ class RNNBase(Module):
             outputs = []
             for at, (_, suffix) in enumerate(directions):
                 if directions[at][0] == layer:
-                    output, states = self._direction(x, suffix, steps, [s[at] for s in start])
+                    output, states = self._direction(x, suffix, runs, [s[at] for s in start])
                     outputs.append(output)
                     last.append(states)
             x = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
@@ -193,38 +197,33 @@ class RNNBase(Module):
                 x = F.dropout(x, self.dropout, self.training)
         return x, [stack(column) for column in zip(*last, strict=True)]
 
-    def _direction(self, x: Any, suffix: str, steps: list[int], start: list[Any]) -> tuple[Any, list[Any]]:
+    def _direction(self, x: Any, suffix: str, runs: list[tuple[int, int]], start: list[Any]) -> tuple[Any, list[Any]]:
         """One layer in one direction: its outputs, in the order of `x`, and its last states."""
-        weights = {n: self._parameters.get(f"{n}_{suffix}") for n in ("weight_ih", "bias_ih")}
-        gates = F.linear(x, weights["weight_ih"], weights["bias_ih"])
-        ends = list(accumulate(steps))
+        own = self._parameters
+        gates = F.linear(x, own[f"weight_ih_{suffix}"], own.get(f"bias_ih_{suffix}"))
+        weights = Weights(own[f"weight_hh_{suffix}"], own.get(f"bias_hh_{suffix}"), own.get(f"weight_hr_{suffix}"))  # type: ignore[arg-type]
         backward = suffix.endswith("_reverse")
-        states = [s[: steps[-1 if backward else 0]] for s in start]
+        if len(runs) == 1:
+            ((count, n),) = runs
+            output, states = recur(self.mode, gates.reshape(count, n, gates.shape[-1]), start, weights, backward)
+            return output.reshape(count * n, output.shape[-1]), states
+        ends = list(accumulate(count * n for count, n in runs))
+        states = [s[: runs[-1 if backward else 0][1]] for s in start]
         finished: list[list[Any]] = []
-        outputs: list[Any] = [None] * len(steps)
-        for t in reversed(range(len(steps))) if backward else range(len(steps)):
-            n, end = steps[t], ends[t]
+        outputs: list[Any] = [None] * len(runs)
+        for k in reversed(range(len(runs))) if backward else range(len(runs)):
+            count, n = runs[k]
             have = states[0].shape[0]
             if n < have:  # forwards: sequences that have ended
                 finished.append([s[n:] for s in states])
                 states = [s[:n] for s in states]
             elif n > have:  # backwards: sequences that begin
                 states = [cat([s, first[have:n]]) for s, first in zip(states, start, strict=True)]
-            states = self._step(gates[end - n : end], states, suffix)
-            outputs[t] = states[0]
+            piece = gates[ends[k] - count * n : ends[k]].reshape(count, n, gates.shape[-1])
+            output, states = recur(self.mode, piece, states, weights, backward)
+            outputs[k] = output.reshape(count * n, output.shape[-1])
         last = [cat(column) for column in zip(*[states, *reversed(finished)], strict=True)] if finished else states
         return cat(outputs), last
-
-    def _step(self, gates: Any, states: list[Any], suffix: str) -> list[Any]:
-        """The states after one step."""
-        own = self._parameters
-        hidden = F.linear(states[0], own[f"weight_hh_{suffix}"], own.get(f"bias_hh_{suffix}"))
-        if self.mode == "GRU":
-            return [gru_step(gates, hidden, states[0])]
-        if self.mode == "LSTM":
-            new, cell = lstm_step(gates + hidden, states[1])
-            return [F.linear(new, own[f"weight_hr_{suffix}"]) if self.proj_size else new, cell]
-        return [rnn_step(gates, hidden, F.tanh if self.mode == "RNN_TANH" else F.relu)]
 
     def extra_repr(self) -> str:
         """Its sizes, and options that are not the default."""
