@@ -83,7 +83,7 @@ class Mapped(Op):
 
     >>> import numpy as np
     >>> from jitgrad.ir.ops.math import Tanh
-    >>> Mapped(Tanh(), (True,), 2).reference(np.zeros((2, 3))).shape
+    >>> Mapped(Tanh(), (True,), 2).reference(np.zeros((2, 3)))[0].shape
     (2, 3)
     """
 

@@ -36,6 +36,7 @@ from . import (
     dump,
     fft,
     formatting,
+    func,
     indexing,
     linalg,
     nn,
@@ -78,6 +79,7 @@ from .autograd import (
 from .compiler import assert_no_compile, compile
 from .device import device, get_default_device, set_default_device
 from .export import export, load_program
+from .func import vmap
 from .functions import (
     arithmetic as _arithmetic,
 )
@@ -95,6 +97,9 @@ from .functions import (
 )
 from .functions import (
     composed as _composed,
+)
+from .functions import (
+    control as _control,
 )
 from .functions import (  # last: they take over what the others have published
     copies as _copies,
@@ -152,9 +157,6 @@ from .functions import (
 )
 from .functions import (
     scans as _scans,
-)
-from .functions import (
-    control as _control,
 )
 from .functions import (
     scattering as _scattering,
@@ -222,8 +224,8 @@ __all__ = [
     "bfloat", "bfloat16",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex64", "complex128", "config",
     "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "dump", "enable_grad", "export",
-    "fft", "float16", "float32", "float64", "get_default_device", "half", "inference_mode", "int8", "int16", "int32",
-    "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked",
+    "fft", "float16", "float32", "float64", "func", "get_default_device", "half", "inference_mode", "int8", "int16",
+    "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked",
     "memory_format", "nn", "no_grad", "optim", "preserve_format", "random", "set_default_device", "set_grad_enabled",
-    "short", "signal", "special", "strided", "train", "uint8", "utils", "vision",
+    "short", "signal", "special", "strided", "train", "uint8", "utils", "vision", "vmap",
 ]  # fmt: skip

@@ -7,7 +7,6 @@ view as a functional write to the base, so that gradients are those of the progr
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -21,13 +20,14 @@ from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 
-from .arrays import assign, filled_beside, may_share_memory, owned, reshaped, strides_only
+from .arrays import assign, may_share_memory, owned, strides_only
 from .backend import DeviceArray
-from .dispatch import apply, data_op, edge, infer, record
+from .dispatch import apply, data_op, edge, infer, lift, record
 from .errors import located
+from .levels import LevelData, innermost
 from .mode import local
 from .tape import Storage, TapeNode
-from .tensor import Tensor, ViewInfo, end_trace, note_rebinding, to_array, wrap
+from .tensor import Tensor, ViewInfo, wrap
 
 
 def storage_of(t: Tensor) -> Storage:
@@ -46,7 +46,10 @@ def view(op: View, t: Tensor) -> Tensor:
     mode = local.mode
     tracer = mode.tracer
     operand = t._data
-    if tracer is None or tracer.ends_before((t,)):
+    if isinstance(operand, LevelData):
+        data, shares = operand.level.view(op, operand)
+        out = wrap(data)
+    elif tracer is None or tracer.ends_before((t,)):
         tracer = None
         data = _seen_through(op, t, operand)
         out = wrap(data)
@@ -71,7 +74,7 @@ def view(op: View, t: Tensor) -> Tensor:
 def views(ops: tuple[View, ...], t: Tensor) -> Tensor:
     """The views `ops` of `t`, one after the other; eagerly, none of them may be one that would copy."""
     mode = local.mode
-    if mode.tracer is not None:
+    if mode.tracer is not None or isinstance(t._data, LevelData):
         for op in ops:
             t = view(op, t)
         return t
@@ -88,6 +91,14 @@ def views(ops: tuple[View, ...], t: Tensor) -> Tensor:
         out = wrap(data)
     _share(out, t, ops, True)
     return out
+
+
+def _shown(op: View, t: Tensor, data: Any) -> Any:
+    """What the view `op` shows of `t`, for a history."""
+    if isinstance(data, LevelData):
+        return data.level.view(op, data)[0]
+    tracer = local.mode.tracer
+    return _seen_through(op, t, data) if tracer is None else tracer.emit(op, [data])[0]
 
 
 def _overlap(data: Any, operand: Any) -> bool:
@@ -114,6 +125,10 @@ def alias(t: Tensor) -> Tensor:
     Eagerly it does not know `t`, which would keep the whole history alive; a trace needs to know, and is short.
     """
     tracer = local.mode.tracer
+    if isinstance(t._data, LevelData):
+        out = wrap(t._data.detached())
+        out._storage = storage_of(t)
+        return out
     if tracer is None or tracer.ends_before((t,)):
         out = wrap(t._data.view())  # an array of its own, whose base says that it shares memory
         out._storage = storage_of(t)
@@ -129,9 +144,12 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
     """A tensor of the same values in memory of its own, differentiable; strides kept ("K") or contiguous ("C")."""
     mode = local.mode
     op = Convert(t.dtype)
-    if mode.tracer is not None:
+    if isinstance(t._data, LevelData):
+        out = wrap(t._data.copied())
+    elif mode.tracer is not None:
         return apply(op, t)
-    out = wrap(owned(t._data, "C" if 0 in _strides_of_long_axes(t._data) else order))
+    else:
+        out = wrap(owned(t._data, "C" if 0 in _strides_of_long_axes(t._data) else order))
     if mode.grad and t._requires_grad:
         record(op, (t,), (t._data,), (out,))
     return out
@@ -140,6 +158,8 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
 def copied(op: View, t: Tensor) -> Tensor:
     """The view `op` of `t` in memory of its own, for functions that PyTorch defines to copy."""
     mode = local.mode
+    if isinstance(t._data, LevelData):
+        return copy(view(op, t))
     if mode.tracer is not None:
         return apply(op, t)
     infer(op, (t.type_,))
@@ -151,7 +171,7 @@ def copied(op: View, t: Tensor) -> Tensor:
 
 def _share(out: Tensor, t: Tensor, ops: tuple[View, ...], differentiable: bool) -> None:
     tracer = local.mode.tracer
-    info = t._view if tracer is None else tracer.view_info(t)
+    info = t._view if tracer is None or isinstance(t._data, LevelData) else tracer.view_info(t)
     if info is None:
         base, chain, origin, origin_chain = t, ops, t, ops
     else:
@@ -173,7 +193,7 @@ def layout(t: Tensor, op: View | None = None) -> np.ndarray[Any, Any] | None:
     Its elements must not be read: for a tensor being traced there is no memory behind it.
     """
     steps: tuple[View, ...] = () if op is None else (op,)
-    array = t._data
+    array = _one_sample(t) if isinstance(t._data, LevelData) else t._data
     if array.__class__ is DeviceArray:
         array = strides_only(array)
     if not isinstance(array, np.ndarray):
@@ -195,6 +215,14 @@ def layout(t: Tensor, op: View | None = None) -> np.ndarray[Any, Any] | None:
     return array  # type: ignore[no-any-return]
 
 
+def _one_sample(t: Tensor) -> np.ndarray[Any, Any]:
+    """An array with the strides that one sample has of what a tensor of a level holds."""
+    whole = layout(t._data.outer())
+    if whole is None or whole.ndim == t._data.ndim:
+        return whole if whole is not None else _contiguous_layout(t._data.shape, t._data.dtype)
+    return whole[0] if len(whole) else _contiguous_layout(t._data.shape, t._data.dtype)
+
+
 def _contiguous_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     strides = [dtype.itemsize] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
@@ -211,7 +239,7 @@ def check_writable(t: Tensor, what: str) -> None:
     """Raise what PyTorch raises before an in-place op that would break gradients."""
     if not local.mode.grad:
         return
-    if t._requires_grad and t._node is None:
+    if t._requires_grad and (t._node is None or t._node.edges == (None,)):  # the latter begins a functional gradient
         raise located(
             AutogradError(f"a leaf Variable that requires grad is being used in an in-place operation: {what}")
         )
@@ -239,7 +267,11 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     if value._data.dtype != t._data.dtype:
         raise located(DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}"))
     mode = local.mode
-    if mode.tracer is None or mode.tracer.ends_before_write(t):
+    level = innermost((t._data, value._data)) if mode.levels else None
+    if level is not None:
+        level.write(t, value, what, assigned, uniform)
+        value = lift(level, value)
+    elif mode.tracer is None or mode.tracer.ends_before_write(t):
         check_memory(t, what, uniform)
         assign(t._data, value._data)
     else:
@@ -256,6 +288,8 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
 
 def check_memory(t: Tensor, what: str, uniform: bool = False) -> None:
     """Raise if an element of the memory of `t` is several of its elements, unless what is written is `uniform`."""
+    if isinstance(t._data, LevelData):
+        return  # its parts are looked at when they are written
     data = layout(t)
     read_only = isinstance(t._data, (np.ndarray, DeviceArray)) and not t._data.flags.writeable
     if data is None or read_only or (not uniform and data.size and 0 in _strides_of_long_axes(data)):
@@ -270,7 +304,8 @@ def check_memory(t: Tensor, what: str, uniform: bool = False) -> None:
 def put(t: Tensor, op: IndexPut, indices: Sequence[Tensor], value: Tensor, what: str) -> None:
     """Write `value` at index tensors along the axes that `op` names; checks come first, as for `write`."""
     mode = local.mode
-    if mode.tracer is not None and not mode.tracer.ends_before_write(t):
+    at_level = mode.levels and innermost([x._data for x in (t, *indices, value)]) is not None
+    if at_level or (mode.tracer is not None and not mode.tracer.ends_before_write(t)):
         write(t, apply(op, t, *indices, value), what)
         return
     check_writable(t, what)
@@ -306,100 +341,6 @@ def protect(t: Tensor, value: Tensor, since: int) -> None:
         stack.extend(e if isinstance(e, TapeNode) else e[0] if isinstance(e, tuple) else None for e in node.edges)
 
 
-def view_in_place(t: Tensor, op: View, what: str) -> Tensor:
-    """Make `t` the view `op` of itself (`unsqueeze_`); other tensors of its memory stay as they are."""
-    check_writable(t, what)
-    tracer = local.mode.tracer
-    if tracer is not None:
-        tracer.rebased(t)
-    old = _stand_in(t)
-    if local.mode.tracer is not None:
-        local.mode.tracer.note((old,))
-    out = view(op, old)
-    t._data, t._view, t._storage = out._data, out._view, out._storage
-    t._node, t._index, t._requires_grad = out._node, out._index, out._requires_grad
-    storage_of(t).views.append(weakref.ref(t))
-    note_rebinding()
-    return t
-
-
-def _stand_in(t: Tensor) -> Tensor:
-    """A tensor that is what `t` was, for the views of `t`, so that `t` may become another."""
-    old = wrap(t._data)
-    old._node, old._index, old._requires_grad = t._node, t._index, t._requires_grad
-    old._view, old._storage = t._view, storage_of(t)
-    for ref in old._storage.views:
-        v = ref()
-        info = None if v is None else v._view
-        if info is not None and info.base is t:
-            info.base = old
-        if info is not None and info.origin is t:
-            info.origin = old
-    return old
-
-
-def forget_history(t: Tensor) -> None:
-    """Make `t` a tensor without history that needs no gradient (`detach_`)."""
-    tracer = local.mode.tracer
-    if tracer is not None and t._requires_grad:
-        tracer.rebased(t)
-    if local.mode.tracer is not None and t._requires_grad:
-        t._data = local.mode.tracer.detached(t._data)
-    t._node, t._index, t._requires_grad = None, 0, False
-
-
-def replace_data(t: Tensor, other: Tensor) -> None:
-    """Let `t` be a tensor of the memory of `other` (`t.data = other`); views of `t` keep the memory they had.
-
-    While tracing, this ends the traced segment first.
-    """
-    end_trace()
-    data = other._data
-    version = t._version
-    _stand_in(t)
-    t._storage = Storage()
-    t._storage._version = version
-    t._data, t._view = data, None
-    note_rebinding()
-
-
-def resize(t: Tensor, shape: tuple[int, ...]) -> None:
-    """Give `t` another shape, contiguous: of the memory it has if that is enough, else of more, copied to.
-
-    Elements that are new have no particular value. While tracing, this ends the traced segment first.
-    """
-    if t.shape == shape:
-        return
-    if local.mode.grad and t._requires_grad:
-        raise located(AutogradError("cannot resize variables that require grad"))
-    end_trace()
-    old, count = t._data, math.prod(shape)
-    if count <= old.size and old.flags.c_contiguous:
-        storage = storage_of(t)
-        data = reshaped(old, shape)
-    else:
-        storage = Storage()
-        storage._version = t._version
-        data = filled_beside(old, shape, 0)
-        kept = (min(count, old.size),)
-        assign(reshaped(data, kept), reshaped(owned(old, "C"), kept))
-    _stand_in(t)
-    t._data, t._view, t._storage = data, None, storage
-    note_rebinding()
-
-
-def share_memory(t: Tensor, other: Tensor) -> None:
-    """Let `t` be a tensor of the memory of `other`, whose writes it sees; views of `t` keep the memory they had.
-
-    While tracing, this ends the traced segment first.
-    """
-    data = to_array(other)
-    to_array(t)
-    _stand_in(t)
-    t._data, t._view, t._storage = data.view(), None, storage_of(other)
-    note_rebinding()
-
-
 def _strides_of_long_axes(array: np.ndarray[Any, Any]) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
 
@@ -427,7 +368,7 @@ def _recorded_write(views: tuple[View, ...], base: Tensor, value: Tensor) -> Ten
 
 def _adopt(t: Tensor, other: Tensor) -> None:
     tracer = local.mode.tracer
-    if tracer is not None:
+    if tracer is not None and not isinstance(t._data, LevelData):
         tracer.rebased(t)
     t._node, t._index, t._requires_grad = other._node, other._index, other._requires_grad
 
@@ -441,8 +382,8 @@ def _refresh_views(origin: Tensor) -> None:
             continue
         current = origin
         for op in v._view.origin_ops:
-            data = current._data if tracer is None else tracer.value(current)
-            step = wrap(_seen_through(op, current, data) if tracer is None else tracer.emit(op, [data])[0])
+            data = current._data if tracer is None or isinstance(current._data, LevelData) else tracer.value(current)
+            step = wrap(_shown(op, current, data))
             if origin._requires_grad:
                 record(op, (current,), (data,), (step,))
             current = step
@@ -456,17 +397,12 @@ __all__ = [
     "copied",
     "copy",
     "edge",
-    "forget_history",
     "is_view",
     "layout",
     "protect",
     "put",
-    "replace_data",
-    "resize",
-    "share_memory",
     "storage_of",
     "view",
-    "view_in_place",
     "views",
     "write",
 ]

@@ -19,6 +19,7 @@ from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.types import CPU, Device
 
 from .backend import DeviceArray, device_copies, gpus
+from .levels import LevelData
 
 Data: TypeAlias = Any  # np.ndarray | DeviceArray
 _Seen: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int, np.dtype[Any]]
@@ -28,7 +29,7 @@ _PRIVATE = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)  
 
 def device_of(data: Data) -> Device:
     """Where an array is."""
-    return data.device if data.__class__ is DeviceArray else CPU  # type: ignore[no-any-return]
+    return data.device if isinstance(data, (DeviceArray, LevelData)) else CPU
 
 
 def on_host(data: Data) -> np.ndarray[Any, Any]:
@@ -52,6 +53,8 @@ def on_device(data: Data, device: Device, non_blocking: bool = False) -> Data:
 
 def owned(data: Data, order: Literal["K", "C"] = "K") -> Data:
     """A copy in memory of its own."""
+    if isinstance(data, LevelData):
+        return data.copied()
     if data.__class__ is DeviceArray:
         return device_copies().copied(data, order == "K")
     return np.array(data, order=order)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.codegen.cuda.runtime.array import DEVICE_DTYPES as DEVICE_DTYPES
 from jitgrad.codegen.cuda.runtime.array import DeviceArray as DeviceArray
 from jitgrad.codegen.cuda.runtime.array import Memory as Memory
 from jitgrad.ir.graph import Graph

@@ -14,7 +14,7 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, AutogradError, D
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.types import Device
 
-from .aliasing import alias, copy, forget_history, replace_data
+from .aliasing import alias, copy
 from .arrays import on_device, owned
 from .backend import DeviceArray
 from .device import as_device
@@ -26,6 +26,7 @@ from .functions.registry import public
 from .functions.repeating import flip
 from .interchange import CUDA, from_dlpack_device, to_dlpack
 from .moving import move
+from .rebinding import forget_history, replace_data
 from .tensor import Tensor, end_trace, to_array, wrap
 
 __all__ = ["convert"]

@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph
-from jitgrad.ir.interpreter import apply_reference, run
+from jitgrad.ir.interpreter import apply_reference, evaluate, run
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op, View
 from jitgrad.ir.types import TensorType
@@ -24,6 +24,7 @@ from .backend import DeviceArray
 from .device_ops import run_graph_on_device, run_on_device
 from .errors import located
 from .large import run_large
+from .levels import Level, LevelData, innermost
 from .mode import local
 from .tape import Storage, TapeNode, residual_mask
 from .tensor import Tensor, tensor_type, wrap
@@ -50,6 +51,8 @@ def apply(op: Op, *operands: Tensor) -> Tensor:
 def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     """All results of `op`, recorded on the tape if a gradient may be asked for."""
     mode = local.mode
+    if mode.levels and (level := innermost([t._data for t in operands])) is not None:
+        return _apply_at(level, op, operands)
     tracer = mode.tracer
     if tracer is None or tracer.ends_before(operands):
         tracer = None
@@ -75,6 +78,54 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
                 record(op, operands, data, results)
                 break
     return results
+
+
+def _apply_at(level: Level, op: Op, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """All results of `op` as tensors of `level`, which also records by itself, of what is its own."""
+    lifted = [lift(level, t) for t in operands]
+    data = [t._data for t in lifted]
+    results = tuple([wrap(x) for x in level.run(op, data)])
+    if isinstance(op, View):
+        results[0]._storage = lifted[0]._storage = lifted[0]._storage or Storage()
+    if local.mode.grad and op.differentiable and any(t._requires_grad for t in lifted):
+        record(op, lifted, data, results)
+    return results
+
+
+def lift(level: Level, t: Tensor) -> Tensor:
+    """`t` as a tensor of `level`: itself, or a constant there, of the same memory."""
+    data = t._data
+    if isinstance(data, LevelData) and data.level is level:
+        return t
+    made = wrap(level.lift(t))
+    made._storage = t._storage = t._storage or Storage()
+    return made
+
+
+def apply_data(op: Op, data: Sequence[Any]) -> Sequence[Any]:
+    """The results of `op` on data of any kind (arrays, values being traced, data of levels), without a record."""
+    level = innermost(data)
+    if level is not None:
+        return level.run(op, [lift(level, as_tensor(x))._data for x in data])
+    tracer = local.mode.tracer
+    if tracer is not None:
+        return tracer.emit(op, data)
+    return run_op(op, data, types := tuple([tensor_type(x.shape, x.dtype) for x in data]), infer(op, types))
+
+
+def as_tensor(data: Any) -> Tensor:
+    """Data of any kind as a tensor without history."""
+    made = wrap(data)
+    tracer = local.mode.tracer
+    if tracer is not None and not isinstance(data, (np.ndarray, LevelData)):
+        tracer.note((made,))
+    return made
+
+
+def data_of(t: Tensor) -> Any:
+    """The data of a tensor as it is now; while tracing, a value."""
+    tracer = local.mode.tracer
+    return t._data if tracer is None or isinstance(t._data, LevelData) else tracer.value(t)
 
 
 def constant(array: Any, like: Tensor | None = None) -> Tensor:
@@ -139,7 +190,9 @@ def run_op(
 
 
 def run_data(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-    """The outputs of a graph, op by op: by NumPy, or on the device that some of its inputs are on."""
+    """The outputs of a graph, op by op: by NumPy, on the device that some of its inputs are on, or at their level."""
+    if local.mode.levels and innermost(inputs) is not None:
+        return evaluate(graph, inputs, apply_data)
     for x in inputs:
         if x.__class__ is DeviceArray:
             return run_graph_on_device(graph, inputs, x.device)

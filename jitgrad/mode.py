@@ -6,7 +6,7 @@ One attribute look-up (`local.mode`) reaches all of it, because every eager op p
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
@@ -26,6 +26,7 @@ class Mode:
         "autocast",
         "autocast_settings",
         "check_nan",
+        "begun",
         "cuda_device",
         "default_dtype",
         "grad",
@@ -61,3 +62,4 @@ class _Local(threading.local):
 
 
 local = _Local()
+        self.begun: set[Any] = set()  # the tape nodes at which gradients being taken by them begin

@@ -158,6 +158,8 @@ def draw(op: RandomOp, generator: Generator | None = None, like: Tensor | None =
         return apply(op, *random_state(generator, op.draws))
     with place(where):
         return apply(op, *random_state(generator or device_generator(where.index or 0), op.draws))
+    if local.mode.levels:
+        return local.mode.levels[-1].draw(op, lambda o: draw(o, generator, like))
 
 
 @public(method=False)

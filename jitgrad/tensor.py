@@ -19,6 +19,7 @@ from jitgrad.ir.types import CPU, Device, TensorType
 
 from .arrays import on_host
 from .backend import DeviceArray
+from .levels import LevelData
 from .mode import local
 from .tape import Storage, TapeNode
 
@@ -102,6 +103,8 @@ class Tensor:
             return CPU
         if data.__class__ is DeviceArray:
             return data.device  # type: ignore[no-any-return]
+        if isinstance(data, LevelData):
+            return data.device
         tracer = local.mode.tracer
         return CPU if tracer is None else tracer.placement.where
 
@@ -129,6 +132,13 @@ class Tensor:
         if requires_grad and not self.dtype.is_differentiable:
             raise AutogradError(
                 f"only Tensors of floating point and complex dtype can require gradients, not {self.dtype.name}"
+            )
+        if requires_grad and local.mode.transforms:
+            raise AutogradError(
+                "You are attempting to call Tensor.requires_grad_() "
+                "inside of a function being transformed by a functional transform. This is unsupported, please use the "
+                "functional transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a "
+                "function being transformed instead."
             )
         if not requires_grad and self._node is not None:
             raise AutogradError(
@@ -255,5 +265,7 @@ def end_trace() -> None:
 
 def to_array(t: Tensor) -> np.ndarray[Any, Any]:
     """The data as a NumPy array sharing memory, or a copy from a device. While tracing, this ends the segment first."""
+    while isinstance(t._data, LevelData):
+        t = t._data.values()
     end_trace()
     return on_host(t._data)

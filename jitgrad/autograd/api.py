@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..arrays import filled_beside
 from ..backend import DeviceArray
 from ..dispatch import edge
 from ..errors import located
+from ..levels import LevelData
 from ..mode import local
 from ..tensor import Tensor, check_grad, wrap
 from . import engine
@@ -52,7 +54,7 @@ def _cotangents(outputs: Sequence[Tensor], given: Any, create: bool) -> list[Any
             )
         elif g.dtype is not t.dtype:
             g = g.to(t.dtype)
-        out.append(g if create else (g._data if tracer is None else tracer.value(g)))
+        out.append(g if create else g._data if tracer is None or isinstance(g._data, LevelData) else tracer.value(g))
     return out
 
 
@@ -101,6 +103,13 @@ def backward(
     grads = _run(outputs, grad_tensors, targets, retain_graph, create_graph)
     for target, g in grads.items():
         leaf = by_edge.get(target, target)
+    if local.mode.transforms:
+        raise located(
+            AutogradError(
+                "backward() called inside a functional transform. This is not supported, please use grad or vjp of "
+                "jitgrad.func instead, or call backward() outside of functional transforms."
+            )
+        )
         if isinstance(leaf, Tensor):
             if leaf._hooks and local.mode.tracer is not None:
                 local.mode.tracer.watch_hooks(leaf)
@@ -179,7 +188,7 @@ def _result(g: Any, create: bool) -> Tensor | None:
     if g is None or create:
         return g  # type: ignore[no-any-return]
     tracer = local.mode.tracer
-    out = wrap(g if tracer is not None or g.__class__ is DeviceArray else np.asarray(g))
+    out = wrap(g if tracer is not None or isinstance(g, (DeviceArray, LevelData)) else np.asarray(g))
     if tracer is not None:
         tracer.note((out,))
     return out

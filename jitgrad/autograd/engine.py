@@ -8,17 +8,20 @@ mode), nodes run one after the other, each through the plan of a structure of on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from jitgrad.ir.errors import AutogradError
 from jitgrad.ir.interpreter import evaluate
+from jitgrad.ir.ops.arithmetic import Add
 from jitgrad.ir.types import TensorType
 
 from ..arrays import on_device
 from ..backend import DeviceArray
-from ..dispatch import apply_all, run_data
+from ..dispatch import apply_all, apply_data, run_data
+from ..levels import LevelData
 from ..memo import Memo
 from ..mode import local
 from ..tape import TapeNode
@@ -74,7 +77,7 @@ def backward(
         _note_types(nodes, present)
         nodes = present
     _check(nodes)
-    if nodes and not create and _is_plain(nodes) and whole.one_value_each(nodes):
+    if nodes and not create and _is_plain(nodes, cotangents) and whole.one_value_each(nodes):
         grads = whole.run_whole(nodes, roots, cotangents, targets)
     else:
         grads = _step_by_step(nodes, roots, cotangents, targets, create)
@@ -83,13 +86,13 @@ def backward(
             node.release()
     tracer = local.mode.tracer
     if tracer is not None:
-        return grads if create else {e: tracer.detached(g) for e, g in grads.items()}
+        return grads if create else {e: g if isinstance(g, LevelData) else tracer.detached(g) for e, g in grads.items()}
     return {e: _beside_leaf(e, g) for e, g in grads.items()}
 
 
 def _beside_leaf(e: Any, g: Any) -> Any:
     """The gradient of a leaf where the leaf is: of a number on the CPU that met a tensor on a device."""
-    if not isinstance(e, Tensor):
+    if not isinstance(e, Tensor) or isinstance(g, LevelData):
         return g
     if isinstance(g, Tensor):
         return g if g.device == e.device else g.to(e.device)  # type: ignore[attr-defined]
@@ -142,9 +145,11 @@ def _slot_name(node: TapeNode, i: int) -> str:
     return f"operand {i}" if i < count else f"result {i - count}"
 
 
-def _is_plain(nodes: Sequence[TapeNode]) -> bool:
+def _is_plain(nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> bool:
     mode = local.mode
     if mode.tracer is not None or mode.anomaly:
+        return False
+    if mode.levels and any(isinstance(x, LevelData) for node in nodes for x in (*cotangents, *node.saved)):
         return False
     return all(node.hooks is None and node.__class__ is TapeNode for node in nodes)
 
@@ -216,6 +221,9 @@ def _accumulate(flow: dict[Any, Any], e: Any, g: Any, create: bool) -> None:
         tracer = local.mode.tracer
         if tracer is None:
             flow[e] = whole.add_data(before, g)
+        if isinstance(before, LevelData) or isinstance(g, LevelData):
+            (flow[e],) = apply_data(Add(), (before, g))
+            return
             return
         node = e[0] if e.__class__ is tuple else e
         with tracer.module(*tracer.scopes.get(getattr(node, "seq", -1), ())):
@@ -265,6 +273,11 @@ def _saved_tensor(node: TapeNode, slot: int, types: Sequence[TensorType]) -> Ten
     if slot >= count:
         t = wrap(data)
         t._node, t._index, t._requires_grad = node, slot - count, True
+def _saved_data(x: Any, type: TensorType) -> Any:
+    """Saved data of any kind; the fast path saves Python numbers as they are."""
+    return np.asarray(x, dtype=type.dtype.np) if isinstance(x, (bool, int, float)) else x
+
+
         return t
     if not isinstance(data, (np.ndarray, DeviceArray)) and not hasattr(data, "type"):
         data = np.asarray(data, dtype=types[slot].dtype.np)

@@ -13,7 +13,7 @@ from jitgrad.ir.types import TensorType
 
 from ..aliasing import alias
 from ..arrays import device_of, on_device
-from ..dispatch import edge
+from ..dispatch import as_tensor, data_of, edge
 from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
@@ -98,7 +98,7 @@ class FunctionNode(TapeNode):
                 zero = self._zeros(t, cotangents) if tracer is None else tracer.full(t, 0)
                 grads.append(zero)
             else:
-                grads.append(g if g is None or create else wrap(g) if tracer is None else tracer.traced(g))
+                grads.append(g if g is None or create else as_tensor(g))
         out = self.function.backward(self.context, *grads)
         given = out if isinstance(out, tuple) else (out,)
         count = len(self.context.needs_input_grad)
@@ -109,7 +109,7 @@ class FunctionNode(TapeNode):
         tensors = [self._fitted(i, given[i], t) for i, t in zip(self.slots, self.types, strict=True)]
         if create:
             return tensors
-        return [None if g is None else g._data if tracer is None else tracer.value(g) for g in tensors]
+        return [None if g is None else data_of(g) for g in tensors]
 
     @staticmethod
     def _zeros(type: TensorType, cotangents: Sequence[Any]) -> Tensor:

@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError
 from jitgrad.ir.ops.select import Convert
 
-from ..aliasing import check_memory, check_writable, protect, resize, write
+from ..aliasing import check_memory, check_writable, protect, write
 from ..autocasting import autocasts, without_autocast
 from ..device import places, takes_device
 from ..dispatch import apply
 from ..errors import located
 from ..mode import local
 from ..promotion import can_cast
+from ..rebinding import resize
 from ..tape import next_seq
 from ..tensor import Tensor
 

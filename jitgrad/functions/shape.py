@@ -13,9 +13,10 @@ from jitgrad.ir.ops.complex import Conj
 from jitgrad.ir.ops.reinterpret import Reinterpret
 from jitgrad.ir.ops.shape import Permute, Reshape, moved_axis_permutation
 
-from ..aliasing import is_view, view, view_in_place
+from ..aliasing import is_view, view
 from ..dispatch import apply
 from ..errors import located
+from ..rebinding import view_in_place
 from ..tensor import Tensor
 from .dims import normalize_dim, normalize_dims, sizes
 from .registry import numpy_names, public

@@ -15,12 +15,13 @@ from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.strided import AsStrided
 from jitgrad.ir.ops.write import WriteView
 
-from ..aliasing import layout, resize, share_memory, view, view_in_place
+from ..aliasing import layout, view
 from ..creation import check_dtype
 from ..device import as_device
 from ..dispatch import apply, infer
 from ..errors import located
 from ..mode import local
+from ..rebinding import resize, share_memory, view_in_place
 from ..tensor import Tensor, wrap
 from .dims import sizes
 from .registry import public
