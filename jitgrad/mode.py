@@ -53,6 +53,7 @@ class Mode:
         self.levels: tuple[Level, ...] = ()  # transforms that tensors know of (vmap, forward mode), outermost first
         self.outer_grad: bool = True  # whether recording was on around the innermost gradient taken at this level
         self.transforms = 0  # functional transforms under way
+        self.begun: set[Any] = set()  # the tape nodes at which gradients being taken by them begin
         self.places: list[Device | None] = []  # what `place` was around `with device`
 
 
@@ -62,4 +63,3 @@ class _Local(threading.local):
 
 
 local = _Local()
-        self.begun: set[Any] = set()  # the tape nodes at which gradients being taken by them begin
