@@ -153,13 +153,13 @@ def random_state(generator: Generator | None, draws: int) -> tuple[Tensor, Tenso
 
 def draw(op: RandomOp, generator: Generator | None = None, like: Tensor | None = None) -> Tensor:
     """What `op` draws from the generator's next counters, on the device of `like` or the default one."""
+    if local.mode.levels:
+        return local.mode.levels[-1].draw(op, lambda o: draw(o, generator, like))
     where = local.mode.place if like is None else like.device
     if where is None or where.type == "cpu":
         return apply(op, *random_state(generator, op.draws))
     with place(where):
         return apply(op, *random_state(generator or device_generator(where.index or 0), op.draws))
-    if local.mode.levels:
-        return local.mode.levels[-1].draw(op, lambda o: draw(o, generator, like))
 
 
 @public(method=False)

@@ -75,7 +75,8 @@ def _run_here(
     cotangents = _cotangents(outputs, given, create)
     keep = create if retain is None else retain
     roots = [edge(t) for t in outputs]
-    with enable_grad() if create else no_grad():
+    # At a level nothing is recorded of what gradients are computed by, but further out it must be.
+    with enable_grad() if create else nullcontext() if local.mode.levels else no_grad():
         return engine.backward(roots, cotangents, targets, retain=keep, create=create)
 
 
@@ -97,12 +98,6 @@ def backward(
         >>> x.grad
         tensor(14.)
     """
-    outputs = _tuple(tensors)
-    targets = None if inputs is None else [edge(t) for t in _tuple(inputs)]
-    by_edge = {} if inputs is None else {edge(t): t for t in _tuple(inputs)}
-    grads = _run(outputs, grad_tensors, targets, retain_graph, create_graph)
-    for target, g in grads.items():
-        leaf = by_edge.get(target, target)
     if local.mode.transforms:
         raise located(
             AutogradError(
@@ -110,6 +105,12 @@ def backward(
                 "jitgrad.func instead, or call backward() outside of functional transforms."
             )
         )
+    outputs = _tuple(tensors)
+    targets = None if inputs is None else [edge(t) for t in _tuple(inputs)]
+    by_edge = {} if inputs is None else {edge(t): t for t in _tuple(inputs)}
+    grads = _run(outputs, grad_tensors, targets, retain_graph, create_graph)
+    for target, g in grads.items():
+        leaf = by_edge.get(target, target)
         if isinstance(leaf, Tensor):
             if leaf._hooks and local.mode.tracer is not None:
                 local.mode.tracer.watch_hooks(leaf)

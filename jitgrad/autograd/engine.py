@@ -219,11 +219,11 @@ def _accumulate(flow: dict[Any, Any], e: Any, g: Any, create: bool) -> None:
         flow[e] = before + g
     else:
         tracer = local.mode.tracer
-        if tracer is None:
-            flow[e] = whole.add_data(before, g)
         if isinstance(before, LevelData) or isinstance(g, LevelData):
             (flow[e],) = apply_data(Add(), (before, g))
             return
+        if tracer is None:
+            flow[e] = whole.add_data(before, g)
             return
         node = e[0] if e.__class__ is tuple else e
         with tracer.module(*tracer.scopes.get(getattr(node, "seq", -1), ())):
@@ -258,12 +258,22 @@ def _run_step(
         return evaluate(plan.graph, [*inputs, *seeds], lambda op, xs: apply_all(op, *xs))
     tracer = local.mode.tracer
     data = [node.saved[slot] for _, slot in plan.residuals]
+    if any(isinstance(x, LevelData) for x in (*data, *seeds)):
+        pairs = zip(data, plan.graph.inputs, strict=False)
+        kept = [_saved_data(x, v.type) for x, v in pairs]
+        with nullcontext() if tracer is None else tracer.at(node.location):
+            return evaluate(plan.graph, [*kept, *seeds], apply_data)
     if tracer is None:
         arrays = [whole.as_array(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
         return run_data(plan.graph, [*arrays, *seeds])
     values = [tracer.lift(x, v.type) for x, v in zip(data, plan.graph.inputs, strict=False)]
     with tracer.at(node.location), tracer.module(*tracer.scopes.get(node.seq, ())):
         return evaluate(plan.graph, [*values, *seeds], tracer.emit)
+
+
+def _saved_data(x: Any, type: TensorType) -> Any:
+    """Saved data of any kind; the fast path saves Python numbers as they are."""
+    return np.asarray(x, dtype=type.dtype.np) if isinstance(x, (bool, int, float)) else x
 
 
 def _saved_tensor(node: TapeNode, slot: int, types: Sequence[TensorType]) -> Tensor:
@@ -273,11 +283,6 @@ def _saved_tensor(node: TapeNode, slot: int, types: Sequence[TensorType]) -> Ten
     if slot >= count:
         t = wrap(data)
         t._node, t._index, t._requires_grad = node, slot - count, True
-def _saved_data(x: Any, type: TensorType) -> Any:
-    """Saved data of any kind; the fast path saves Python numbers as they are."""
-    return np.asarray(x, dtype=type.dtype.np) if isinstance(x, (bool, int, float)) else x
-
-
         return t
     if not isinstance(data, (np.ndarray, DeviceArray)) and not hasattr(data, "type"):
         data = np.asarray(data, dtype=types[slot].dtype.np)
