@@ -16,7 +16,8 @@ from jitgrad.ir.graph import Graph
 from jitgrad.ir.types import CPU, Device
 
 from .cache import COUNTERS
-from .cpu.kernels import compile_kernels
+from .conv.target import DEFAULT_TARGET
+from .cpu.kernels import compile_kernels, tile_target
 from .encode import encode
 from .executable import Executable
 from .fuse.program import ControlStep, HostStep, ProductStep, fuse
@@ -79,14 +80,17 @@ def _compile(
     graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer, device: Device
 ) -> Any:
     stats = Stats()
+    tiles = tile_target(options.vector_bits) if device.type == "cpu" else None
     with _timed(stats, "prepare"):
-        prepared = prepare(graph, options, observer, half_products=device.type != "cpu")
+        prepared = prepare(graph, options, observer, half_products=device.type != "cpu", tiles=tiles)
     observer("prepared", prepared)
     with _timed(stats, "fuse"):
         program = fuse(prepared, options)
     observer("fused", program)
     with _timed(stats, "plan"):
-        plan = make_plan(program, dict(aliases), CPU_TUNING if device.type == "cpu" else GPU_TUNING)
+        plan = make_plan(
+            program, dict(aliases), CPU_TUNING if device.type == "cpu" else GPU_TUNING, tiles or DEFAULT_TARGET
+        )
         if options.check_plan:
             verify_plan(plan)
     observer("plan", plan)
@@ -94,7 +98,8 @@ def _compile(
         kernels = kernels_of(plan)
         if config.verify:
             for kernel in kernels:
-                verify_kernel(kernel)
+                if isinstance(kernel, Kernel):
+                    verify_kernel(kernel)
         before = COUNTERS.compiled
         compile_ = compile_kernels if device.type == "cpu" else functools.partial(_cuda().compile_for, device)
         native = compile_(kernels, options.numerics)

@@ -17,10 +17,9 @@ from jitgrad.ir.op import View
 from jitgrad.ir.ops.creation import Full
 
 from .cpu.blas import product_of
-from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program
+from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, TileStep
 from .fuse.strided import product_operand
-from .loops.ir import Kernel
-from .lower import Launch, Operand, Scratch, nbytes_of
+from .lower import AnyKernel, Launch, Operand, Scratch, nbytes_of
 from .plan import CopyStep, Place, Plan, PlannedStep, kernels_of, reads_of, writes_of
 from .schedule import grain, tile_grain
 
@@ -95,13 +94,15 @@ def describe_steps(plan: Plan) -> list[StepDescription]:
 
 
 def _describe(
-    plan: Plan, step: PlannedStep, launches: Sequence[Launch], numbers: dict[Kernel, int], counts: Mapping[str, int]
+    plan: Plan, step: PlannedStep, launches: Sequence[Launch], numbers: dict[AnyKernel, int], counts: Mapping[str, int]
 ) -> StepDescription:
     match step:
         case KernelStep():
             return _kernel(plan, step, launches, numbers, counts)
         case ProductStep(node=node):
             return _product(plan, node)
+        case TileStep(node=node):
+            return _tiles(plan, node, launches, numbers)
         case ControlStep(node=node):
             return _control(plan, step)
         case HostStep(node=node):
@@ -136,7 +137,7 @@ def _control(plan: Plan, step: ControlStep) -> StepDescription:
 
 
 def _kernel(
-    plan: Plan, step: KernelStep, launches: Sequence[Launch], numbers: dict[Kernel, int], counts: Mapping[str, int]
+    plan: Plan, step: KernelStep, launches: Sequence[Launch], numbers: dict[AnyKernel, int], counts: Mapping[str, int]
 ) -> StepDescription:
     group = step.group
     nodes = _members(plan.program, step)
@@ -154,11 +155,20 @@ def _kernel(
     )  # fmt: skip
 
 
+def _tiles(plan: Plan, node: Node, launches: Sequence[Launch], numbers: dict[AnyKernel, int]) -> StepDescription:
+    accesses = _accesses(plan, node.operands, node.results)
+    described = tuple(_launch(plan, launch, numbers) for launch in launches)
+    return StepDescription(
+        "kernel", node.op.name, launches[0].label, (node,), described, accesses, sum(a.nbytes for a in accesses),
+        2 * sum(x.operations for x in launches), sum(x.work for x in launches) / 1e3,
+    )  # fmt: skip
+
+
 def _axes(axes: tuple[int, ...]) -> str:
     return f"axis {axes[0]}" if len(axes) == 1 else f"axes {list(axes)}"
 
 
-def _launch(plan: Plan, launch: Launch, numbers: dict[Kernel, int]) -> LaunchDescription:
+def _launch(plan: Plan, launch: Launch, numbers: dict[AnyKernel, int]) -> LaunchDescription:
     portion = grain(launch)
     accesses = tuple(_access(plan, o, b.role) for o, b in zip(launch.operands, launch.kernel.buffers))
     return LaunchDescription(

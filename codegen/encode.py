@@ -16,7 +16,7 @@ from jitgrad.ir.op import Op
 from .control import Track, layout_of
 from .cpu import blas, driver
 from .cpu.abi import pack_params
-from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep
+from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, TileStep
 from .loops.ir import Kernel
 from .lower import Launch, Operand, nbytes_of
 from .plan import CopyStep, Place, Plan, PlannedStep
@@ -148,7 +148,7 @@ class _Encoder:
             case HostStep(node=node):
                 self.flush()
                 self.segments.append(self.host(node))
-            case KernelStep():
+            case KernelStep() | TileStep():
                 for launch in launches:
                     self.kernel(launch)
             case ProductStep(node=node):

@@ -19,10 +19,11 @@ from jitgrad.ir.control import WhileLoop
 from jitgrad.ir.graph import Value
 
 from .arena import Arena
-from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step
+from .conv.launch import launches as tile_launches
+from .conv.target import DEFAULT_TARGET, TileTarget
+from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step, TileStep
 from .fuse.strided import product_operand
-from .loops.ir import Kernel
-from .lower import CPU_TUNING, Launch, Operand, Scratch, Tuning, lower
+from .lower import CPU_TUNING, AnyKernel, Launch, Operand, Scratch, Tuning, lower
 from .lower.in_place import may_overwrite
 
 
@@ -96,7 +97,7 @@ def reads_of(program: Program, step: Step) -> tuple[Value, ...]:
     match step:
         case ProductStep(node=node):
             found = [product_operand(v).source for v in node.operands]
-        case HostStep(node=node) | ControlStep(node=node):
+        case HostStep(node=node) | TileStep(node=node) | ControlStep(node=node):
             found = list(node.operands)
         case KernelStep(group=group):
             own = set(group.levels)
@@ -109,9 +110,9 @@ def writes_of(step: Step) -> tuple[Value, ...]:
     return step.stores if isinstance(step, KernelStep) else step.node.results
 
 
-def kernels_of(plan: Plan) -> list[Kernel]:
+def kernels_of(plan: Plan) -> list[AnyKernel]:
     """The kernels of a plan and those inside it, each once, in the order they are first run."""
-    found: dict[Kernel, None] = {}
+    found: dict[AnyKernel, None] = {}
     for step, launches in zip(plan.steps, plan.launches):
         found.update(dict.fromkeys(x.kernel for x in launches))
         if isinstance(step, ControlStep):
@@ -123,14 +124,17 @@ def _needs_host(step: Step) -> bool:
     return isinstance(step, HostStep) or (isinstance(step, ControlStep) and step.needs_host)
 
 
-def make_plan(program: Program, aliases: Mapping[int, int], tuning: Tuning = CPU_TUNING) -> Plan:
-    """Lower all groups and place all values; `tuning` says for what kind of machine."""
-    return _Planner(program, aliases, tuning).run()
+def make_plan(
+    program: Program, aliases: Mapping[int, int], tuning: Tuning = CPU_TUNING, tiles: TileTarget = DEFAULT_TARGET
+) -> Plan:
+    """Lower all groups and place all values; `tuning` says for what kind of machine, `tiles` with what registers."""
+    return _Planner(program, aliases, tuning, tiles).run()
 
 
 class _Planner:
-    def __init__(self, program: Program, aliases: Mapping[int, int], tuning: Tuning) -> None:
+    def __init__(self, program: Program, aliases: Mapping[int, int], tuning: Tuning, tiles: TileTarget) -> None:
         self.program = program
+        self.tiles = tiles
         self.tuning = tuning
         self.plan = Plan(program, aliases)
         self.arena = Arena()
@@ -224,7 +228,7 @@ class _Planner:
         for value in writes_of(step):
             if value not in self.plan.places:
                 self._place_result(n, step, value)
-        launches = self._lower(step) if isinstance(step, KernelStep) else []
+        launches = self._lower(step)
         scratch = dict.fromkeys(o for x in launches for o in x.operands if isinstance(o, Scratch))
         if isinstance(step, ControlStep):
             scratch = dict.fromkeys(self._plan_inside(step).buffers)
@@ -238,13 +242,17 @@ class _Planner:
             if self.last_use.get(value, n) <= n:
                 self._release(value)
 
-    def _lower(self, step: KernelStep) -> list[Launch]:
+    def _lower(self, step: Step) -> list[Launch]:
+        if isinstance(step, TileStep):
+            return tile_launches(step.node, self.tiles)
+        if not isinstance(step, KernelStep):
+            return []
         in_place = {v: self.plan.in_place[v] for v in step.stores if v in self.plan.in_place}
         return lower(self.program, step, in_place, self.tuning)
 
     def _plan_inside(self, step: ControlStep) -> InnerPlans:
         """Plans for the sub-graphs of a choice or a loop."""
-        plans = tuple(make_plan(p, {}, self.tuning) for p in step.programs)
+        plans = tuple(make_plan(p, {}, self.tuning, self.tiles) for p in step.programs)
         arena = Scratch(dtypes.uint8, max(p.arena_bytes for p in plans))
         carries = step.node.results[: getattr(step.node.op, "carries", 0)]
         others = tuple(Scratch(v.type.dtype, v.type.numel) for v in carries)

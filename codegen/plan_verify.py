@@ -15,7 +15,7 @@ from typing import NoReturn
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Value
 
-from .fuse.program import ControlStep, KernelStep
+from .fuse.program import ControlStep, KernelStep, TileStep
 from .loops import walk
 from .loops.ir import Kernel, Load, Loop, Stmt, Store
 from .lower import Launch, Operand, Scratch, nbytes_of
@@ -75,9 +75,9 @@ class _Verifier:
                     if nbytes_of(source) != nbytes_of(result):
                         self.fail(n, "a copy between values of different sizes")
                     self.write(n, self.home(result), _span(target, nbytes_of(result)))
-                case KernelStep():
+                case KernelStep() | TileStep():
                     taken: dict[Operand, Value] = {
-                        self.plan.in_place[v]: v for v in step.stores if v in self.plan.in_place
+                        self.plan.in_place[v]: v for v in writes_of(step) if v in self.plan.in_place
                     }
                     for launch in self.plan.launches[n]:
                         self.launch(n, launch, taken)

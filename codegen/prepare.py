@@ -13,9 +13,12 @@ from jitgrad.ir.ops.linalg import MatMul, transposed
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.passes import Decompose, EliminateDeadCode, HoistInvariants, Pipeline, PruneLoops, simplification
+from jitgrad.ir.passes.decompose import NO_RULES
 from jitgrad.ir.passes.pipeline import Observer, ignore
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
 
+from .conv.rules import tile_rules
+from .conv.target import TileTarget
 from .options import CompileOptions
 
 _RULES = Rules()
@@ -66,15 +69,20 @@ def _swaps_last_axes(node: Node) -> bool:
     return n >= 2 and node.op.perm == (*range(n - 2), n - 1, n - 2)
 
 
-def prepare(graph: Graph, options: CompileOptions, observer: Observer = ignore, half_products: bool = False) -> Graph:
+def prepare(
+    graph: Graph, options: CompileOptions, observer: Observer = ignore, *, half_products: bool = False,
+    tiles: TileTarget | None = None,
+) -> Graph:  # fmt: skip
     """An equivalent graph of primitives. `observer(name, graph)` sees the graph after each pass.
 
     `half_products` says that the backend multiplies matrices of half types itself, adding up in float32.
+    `tiles` are the registers that it runs convolutions with, if it does.
     """
     simplify = simplification(observer)
     if options.passes:
         graph = simplify.run(graph)
-    graph = Pipeline((Decompose(_is_taken_whole),), observer).run(graph)
+    convolutions = NO_RULES if tiles is None else tile_rules(tiles)
+    graph = Pipeline((Decompose(_is_taken_whole, convolutions),), observer).run(graph)
     if not half_products:
         graph = _widened(graph)
     if options.passes:

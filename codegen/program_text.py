@@ -11,10 +11,11 @@ from jitgrad.ir.printer import to_text
 from jitgrad.ir.scalar import Expr
 
 from .fuse.element import walk
-from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program
+from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, TileStep
 from .fuse.roots import Root
+from .loops.ir import Kernel
 from .loops.printer import print_kernel
-from .lower import Launch, Scratch, nbytes_of
+from .lower import AnyKernel, Launch, Scratch, nbytes_of
 from .plan import CopyStep, Plan
 from .schedule import grain
 
@@ -59,8 +60,8 @@ def groups_text(program: Program) -> str:
                     stored = " stored" if root.value in step.stores else ""
                     op = f"{root.reduction} of " if root.reduction is not None else ""
                     lines.append(f"  v{root.number}: {root.value.type} = {op}{_expression(root)}{stored}")
-            case ProductStep(node=node) | HostStep(node=node):
-                where = "blas" if isinstance(step, ProductStep) else "host"
+            case ProductStep(node=node) | TileStep(node=node) | HostStep(node=node):
+                where = {ProductStep: "blas", TileStep: "tiles", HostStep: "host"}[type(step)]
                 lines.append(f"step {n}: {where} {node.op} -> {node.result.type}")
             case ControlStep(node=node, programs=programs):
                 lines.append(f"step {n}: {node.op.name} -> {', '.join(str(v.type) for v in node.results)}")
@@ -86,8 +87,13 @@ def kernels_text(plan: Plan) -> str:
             parts += [f"# step {n}, inside\n{kernels_text(p)}" for p in plan.inner[step].plans]
         for launch in launches:
             head = f"# step {n}: {launch.label}\n# slots {list(launch.slots)} params {list(launch.params)}"
-            parts.append(f"{head}\n{print_kernel(launch.kernel)}")
+            parts.append(f"{head}\n{kernel_text(launch.kernel)}")
     return "\n".join(parts)
+
+
+def kernel_text(kernel: AnyKernel) -> str:
+    """A kernel's loop-level IR, or what stands for it."""
+    return print_kernel(kernel) if isinstance(kernel, Kernel) else f"{kernel}\n"
 
 
 def plan_text(plan: Plan) -> str:
@@ -105,7 +111,7 @@ def plan_text(plan: Plan) -> str:
                 places = ", ".join(str(plan.place(v)) for v in (*node.operands, *node.results))
                 lines.append(f"step {n}: {node.op.name} at {places}")
                 lines += [f"  {line}" for p in plan.inner[step].plans for line in plan_text(p).splitlines()]
-            case KernelStep():
+            case KernelStep() | TileStep():
                 lines += [f"step {n}: {line}" for launch in launches for line in _launch_lines(plan, launch)]
     return "\n".join(lines) + "\n"
 

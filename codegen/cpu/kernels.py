@@ -16,17 +16,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from llvmlite import ir
 
 from ..cache import COUNTERS, disk_cache
+from ..conv.kernel import TileKernel
+from ..conv.target import TileTarget
 from ..loops import printer
 from ..loops.ir import Kernel
 from . import target
 from .emit import emit_kernel
 from .options import EmitOptions
 from .target import CompiledModule, ObjectCode
+from .tiles import emit_tiles
+
+AnyKernel: TypeAlias = Kernel | TileKernel
 
 
 @functools.cache
@@ -34,6 +39,13 @@ def default_options(numerics: str = "default") -> EmitOptions:
     """The options for this machine."""
     host = target.host()
     return EmitOptions(numerics, host.vector_bits, host.masked_vectors)
+
+
+@functools.cache
+def tile_target(bits: int | None = None) -> TileTarget:
+    """The registers of this machine, or of `bits` each."""
+    host = target.host()
+    return TileTarget(bits or host.vector_bits, host.vector_registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ class NativeKernel:
     """
 
     key: str
-    source: Kernel
+    source: AnyKernel
     options: EmitOptions
     address: int
     symbol: str
@@ -75,20 +87,28 @@ class NativeKernel:
 
     def _module(self) -> ir.Module:
         module = target.new_module(self.symbol)
-        emit_kernel(module, self.symbol, self.source, self.options)
+        _emit(module, self.symbol, self.source, self.options)
         return module
 
 
-def kernel_key(kernel: Kernel, options: EmitOptions) -> str:
+def _emit(module: ir.Module, symbol: str, kernel: AnyKernel, options: EmitOptions) -> None:
+    if isinstance(kernel, TileKernel):
+        emit_tiles(module, symbol, kernel)
+    else:
+        emit_kernel(module, symbol, kernel, options)
+
+
+def kernel_key(kernel: AnyKernel, options: EmitOptions) -> str:
     """The content hash under which a kernel is known."""
-    return _digest(printer.canonical_text(kernel), repr(options), target.host().fingerprint, _emitter_digest())
+    text = str(kernel) if isinstance(kernel, TileKernel) else printer.canonical_text(kernel)
+    return _digest(text, repr(options), target.host().fingerprint, _emitter_digest())
 
 
 @functools.cache
 def _emitter_digest() -> str:
     """The emitter's own version: a digest of its source, so that no entry outlives a change of it."""
     codegen = Path(__file__).parent.parent
-    sources = sorted(path for part in ("cpu", "loops", "mathlib") for path in (codegen / part).glob("*.py"))
+    sources = sorted(path for part in ("conv", "cpu", "loops", "mathlib") for path in (codegen / part).glob("*.py"))
     return _digest(*(path.read_text("utf-8") for path in sources))
 
 
@@ -101,14 +121,14 @@ class KernelTable:
 
     def __init__(self) -> None:
         self._kernels: dict[str, NativeKernel] = {}
-        self._by_identity: dict[tuple[Kernel, EmitOptions], NativeKernel] = {}
+        self._by_identity: dict[tuple[AnyKernel, EmitOptions], NativeKernel] = {}
         self._modules: dict[str, CompiledModule] = {}
         self._lock = threading.RLock()
         if hasattr(os, "register_at_fork"):
             release = self._lock.release
             os.register_at_fork(before=self._lock.acquire, after_in_parent=release, after_in_child=release)
 
-    def kernels(self, kernels: Sequence[Kernel], options: EmitOptions) -> list[NativeKernel]:
+    def kernels(self, kernels: Sequence[AnyKernel], options: EmitOptions) -> list[NativeKernel]:
         """The native form of each kernel, in order."""
         found = [self._by_identity.get((k, options)) for k in kernels]
         native = [n for n in found if n is not None]
@@ -133,8 +153,8 @@ class KernelTable:
                 disk_cache().write(key, found.object_code.to_bytes())
             return found
 
-    def _find_or_compile(self, wanted: dict[str, Kernel], options: EmitOptions) -> None:
-        missing: dict[str, Kernel] = {}
+    def _find_or_compile(self, wanted: dict[str, AnyKernel], options: EmitOptions) -> None:
+        missing: dict[str, AnyKernel] = {}
         for key, kernel in wanted.items():
             if key in self._kernels:
                 COUNTERS.memory_hits += 1
@@ -147,7 +167,7 @@ class KernelTable:
             COUNTERS.compiled += len(missing)
             self._kernels.update(self._compile(missing, options))
 
-    def _read(self, key: str, kernel: Kernel, options: EmitOptions) -> NativeKernel | None:
+    def _read(self, key: str, kernel: AnyKernel, options: EmitOptions) -> NativeKernel | None:
         """The kernel from disk."""
         start = time.perf_counter()
         entry = disk_cache().read("kernel-" + key)
@@ -167,7 +187,7 @@ class KernelTable:
         module = self._modules[name] = target.load_module(name, ObjectCode.from_bytes(entry))
         return module
 
-    def _compile(self, missing: dict[str, Kernel], options: EmitOptions) -> dict[str, NativeKernel]:
+    def _compile(self, missing: dict[str, AnyKernel], options: EmitOptions) -> dict[str, NativeKernel]:
         """All kernels of `missing` in one module, which goes to disk too."""
         start = time.perf_counter()
         name = "module-" + _digest(*missing)
@@ -175,7 +195,7 @@ class KernelTable:
 
         text = target.new_module(name)
         for key, kernel in missing.items():
-            emit_kernel(text, symbols[key], kernel, options)
+            _emit(text, symbols[key], kernel, options)
         module = self._modules[name] = target.compile_module(text)
         took = 1e3 * (time.perf_counter() - start)
         disk = disk_cache()
@@ -191,7 +211,7 @@ class KernelTable:
 TABLE: Final = KernelTable()
 
 
-def compile_kernels(kernels: Sequence[Kernel], numerics: str = "default") -> list[NativeKernel]:
+def compile_kernels(kernels: Sequence[AnyKernel], numerics: str = "default") -> list[NativeKernel]:
     """The native form of each kernel, in order, for this machine; `numerics` as in `EmitOptions`."""
     return TABLE.kernels(kernels, default_options(numerics))
 

@@ -30,6 +30,7 @@ class Host:
     cpu: str
     features: str
     vector_bits: int
+    vector_registers: int
     masked_vectors: bool  # masked loads and stores of every element width are single instructions
     half_conversions: bool  # float16 <-> float32 are instructions
 
@@ -48,7 +49,7 @@ def host() -> Host:
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
     masked = {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= has
     bits = 512 if masked else 256 if "avx" in has else 128
-    return Host(triple, cpu, features, bits, masked, is_arm or "f16c" in has)
+    return Host(triple, cpu, features, bits, 32 if masked or is_arm else 16, masked, is_arm or "f16c" in has)
 
 
 def _codegen() -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .groups import Group, Level, Template
-from .program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step, fuse
+from .program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step, TileStep, fuse
 from .roots import Read, Root
 
 __all__ = [
     "ControlStep", "Group", "HostStep", "KernelStep", "Level", "ProductStep", "Program", "Read", "Root", "Step",
-    "Template", "fuse",
+    "Template", "TileStep", "fuse",
 ]  # fmt: skip

@@ -11,12 +11,14 @@ from jitgrad.ir import scalar
 from jitgrad.ir.control import Cond, Scan, WhileLoop
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, ScanOp, ScatterOp
+from jitgrad.ir.ops.again import Again
 from jitgrad.ir.ops.creation import Constant
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.scalar import MATH, Arg, Expr, Fn, Number
 from jitgrad.ir.types import TensorType
 
+from ..conv.ops import TILE_OPS
 from ..loops.ir import LoopVar
 from .element import Index, canonical_index, walk
 
@@ -32,6 +34,7 @@ class Kind(enum.Enum):
     ORDERED = "ordered"  # a scan or a scatter: loops of its own, over what its operands' elements are
     ALIAS = "alias"  # the operand's memory in another shape
     MATMUL = "matmul"
+    TILES = "tiles"  # a convolution, by a tile kernel
     CONSTANT = "constant"
     CONTROL = "control"  # a choice or a loop: sub-graphs with plans of their own
     HOST = "host"  # the reference, through NumPy
@@ -43,12 +46,16 @@ def kind_of(node: Node) -> Kind:
     match op:
         case Constant():
             return Kind.CONSTANT
+        case Again():
+            return Kind.ALIAS
         case Cond() | Scan() | WhileLoop():
             return Kind.CONTROL
         case Reshape():
             return Kind.INLINE if is_squeeze(node) or _splits_computed(node) else Kind.ALIAS
         case MatMul():
             return Kind.MATMUL if types[0].dtype.is_floating_point else Kind.HOST
+        case _ if isinstance(op, TILE_OPS):
+            return Kind.TILES
         case Pointwise() | IndexMap() if _emits(op, types):
             return Kind.INLINE
         case Reduction() if _emits(op, types) and type(op).initial is not Reduction.initial:

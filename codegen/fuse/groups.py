@@ -285,7 +285,7 @@ def form_groups(analysis: Analysis) -> Fusion:
             fuser.add(root)
         elif kind in (Kind.ALIAS, Kind.INLINE):
             fuser.alias(numbers[node.operands[0]] if node.operands else -1, numbers[node.result])
-        elif kind in (Kind.MATMUL, Kind.HOST, Kind.CONTROL):
+        elif kind in (Kind.MATMUL, Kind.TILES, Kind.HOST, Kind.CONTROL):
             operands = [product_operand(v).source for v in node.operands] if kind is Kind.MATMUL else node.operands
             others[len(fuser.before)] = node
             fuser.barrier([numbers[v] for v in operands], [numbers[v] for v in node.results])

@@ -32,6 +32,13 @@ class ProductStep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TileStep:
+    """A convolution by tile kernels."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class HostStep:
     """A node that runs through its NumPy reference."""
 
@@ -51,7 +58,7 @@ class ControlStep:
         return any(p.needs_host for p in self.programs)
 
 
-Step: TypeAlias = KernelStep | ProductStep | HostStep | ControlStep
+Step: TypeAlias = KernelStep | ProductStep | TileStep | HostStep | ControlStep
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +105,8 @@ def _single(a: Analysis, node: Node) -> Step:
     match a.kinds[node]:
         case Kind.MATMUL:
             return ProductStep(node)
+        case Kind.TILES:
+            return TileStep(node)
         case Kind.CONTROL:
             graphs = [g for field in node.op.attributes().values() for g in sub_graphs(field)]
             return ControlStep(node, tuple(fuse(g, a.options) for g in graphs))

@@ -25,6 +25,7 @@ from .strided import product_operand
 _CHEAP_TO_REPEAT: Final = 3  # computed again at every read of a broadcast or a window
 _CHEAP_TO_SHARE: Final = 6  # computed again in every kernel that uses it
 _READS_TO_SHARE: Final = 4
+_READS_MEMORY: Final = (Kind.HOST, Kind.TILES, Kind.CONTROL, Kind.ALIAS)
 _MAX_WEIGHT: Final = 400
 _MAX_DEPTH: Final = 40
 _MAX_READS: Final = 16
@@ -130,7 +131,9 @@ def _find_stored(a: Analysis) -> None:
         kind = a.kinds[node]
         if kind is Kind.MATMUL:
             a.stored.update(product_operand(v).source for v in node.operands)
-        elif kind in (Kind.HOST, Kind.CONTROL, Kind.ALIAS) or (is_squeeze(node) and node.result in a.stored):
+        elif kind in (Kind.HOST, Kind.TILES, Kind.CONTROL, Kind.ALIAS) or (
+            is_squeeze(node) and node.result in a.stored
+        ):
             a.stored.update(node.operands)
 
 

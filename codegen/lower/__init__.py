@@ -11,7 +11,7 @@ from ..fuse.groups import Template
 from ..fuse.program import KernelStep, Program
 from .column import lower_column
 from .group_lowering import GroupLowering
-from .kernel_builder import Launch, Operand, Scratch, nbytes_of
+from .kernel_builder import AnyKernel, Launch, Operand, Scratch, nbytes_of
 from .map import lower_map
 from .row import lower_row
 from .scan import lower_scan
@@ -36,4 +36,4 @@ def lower(
     return _LOWERINGS[step.group.template](GroupLowering(program, step, in_place, tuning))
 
 
-__all__ = ["CPU_TUNING", "GPU_TUNING", "Launch", "Operand", "Scratch", "Tuning", "lower", "nbytes_of"]
+__all__ = ["CPU_TUNING", "GPU_TUNING", "AnyKernel", "Launch", "Operand", "Scratch", "Tuning", "lower", "nbytes_of"]

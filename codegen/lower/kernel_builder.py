@@ -12,6 +12,7 @@ from jitgrad.ir.graph import Value
 from jitgrad.ir.scalar import Const, Expr, Number
 from jitgrad.ir.types import Shape
 
+from ..conv.kernel import TileKernel
 from ..fuse.element import ZERO, Element, Index, RuntimeNumber, postorder, rebuild
 from ..loops.ir import Buffer, Kernel, LoopVar, Stmt, Store, load, param, slot
 from ..loops.renumber import renumbered
@@ -41,6 +42,7 @@ class Tile:
 
 
 Operand: TypeAlias = Value | Scratch
+AnyKernel: TypeAlias = Kernel | TileKernel
 
 _NANOSECONDS_PER_OPERATION: Final = 0.04  # one lane of a vector instruction, about
 _NANOSECONDS_PER_BYTE: Final = 0.08  # memory, one thread
@@ -62,7 +64,7 @@ class Launch:
     each, `work` is an estimate of the nanoseconds that one thread takes for all of it.
     """
 
-    kernel: Kernel
+    kernel: AnyKernel
     operands: tuple[Operand, ...]
     slots: tuple[int, ...]
     params: tuple[Number, ...]

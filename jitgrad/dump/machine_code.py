@@ -10,7 +10,7 @@ from typing import Any
 
 from jitgrad.codegen.compile import EXCLUSIVE
 from jitgrad.codegen.describe import kernels_of
-from jitgrad.codegen.loops.printer import print_kernel
+from jitgrad.codegen.program_text import kernel_text
 from jitgrad.codegen.program_text import groups_text, kernels_text, plan_text
 
 __all__ = ["EXCLUSIVE", "kernel_texts", "native_texts", "stage_texts"]
@@ -28,7 +28,7 @@ def kernel_texts(executable: Any) -> list[dict[str, str]]:
     native = list(executable.kernels)
     found = []
     for n, kernel in enumerate(loops):
-        texts = {"loops": print_kernel(kernel)}
+        texts = {"loops": kernel_text(kernel)}
         if n < len(native):
             texts.update(native_texts(native[n]))
         found.append({title: text for title, text in texts.items() if text})

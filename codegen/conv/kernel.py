@@ -1,0 +1,64 @@
+"""What tells one tile kernel from another: all else about a convolution is a run-time number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.ops.broadcast import accumulator_dtype
+
+from ..loops.ir import Buffer, Stmt
+
+CHANNELS, CHANNELS_WEIGHT = "channels", "channels weight"
+
+_NUMBERS: Final = (
+    "groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks",
+    "x_image", "x_channel", "in_channels", "in_depth", "in_height", "in_width",
+    "y_image", "y_channel", "out_channels", "out_height", "out_width",
+    "kernel_depth", "kernel_height", "kernel_width", "stride_depth", "stride_height",
+    "low_depth", "low_height", "low_width", "dilation_depth", "dilation_height", "dilation_width",
+    "rows", "columns", "pitch", "packed_rows", "row_step", "chunk_blocks", "blocks",
+    "strands", "units", "near_rows", "runs", "run_length", "run_pitch", "channel_pitch",
+)  # fmt: skip
+SLOTS: Final = {name: n for n, name in enumerate(_NUMBERS)}
+
+
+@dataclass(frozen=True, slots=True)
+class TileKernel:
+    """A tile kernel's structure.
+
+    `form` says which loops. `rows` by `vectors` registers of `lanes` elements are summed up at a time; neighbouring
+    rows of a tile are `step` elements of the input apart.
+    """
+
+    form: str
+    dtype: DType
+    rows: int
+    vectors: int
+    lanes: int
+    step: int
+    has_bias: bool = False
+
+    @property
+    def wide(self) -> DType:
+        """The type that sums are in, and weights."""
+        return accumulator_dtype(self.dtype)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Input, weight, bias if there is one, result; or input, output, the weight's gradient."""
+        if self.form == CHANNELS_WEIGHT:
+            return Buffer(self.dtype, "in"), Buffer(self.dtype, "in"), Buffer(self.wide, "out")
+        weights = 2 if self.has_bias else 1
+        return (Buffer(self.dtype, "in"), *[Buffer(self.wide, "in")] * weights, Buffer(self.dtype, "out"))
+
+    @property
+    def params(self) -> tuple[DType, ...]:
+        """None: all its numbers are integers."""
+        return ()
+
+    @property
+    def body(self) -> tuple[Stmt, ...]:
+        """No loop-level IR: a tile kernel is emitted from its structure."""
+        return ()

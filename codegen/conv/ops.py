@@ -1,0 +1,205 @@
+"""Convolutions as the tile kernels run them: ops of prepared graphs, over weights that are packed already.
+
+    input:  [n, groups c, ...]       in any floating-point type
+    weight: [groups, blocks, places of the kernel..., c, channels of a block]
+    output: [n, groups o, ...]
+
+`places` go over the kernel's depth, width and height, in this order, as far as it has them. The last block is filled
+up with zeros. Weights are in the type that sums are in:
+float32 for inputs of half types.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from jitgrad.ir import dtypes
+from jitgrad.ir.builder import Builder
+from jitgrad.ir.dtypes import DType
+from jitgrad.ir.errors import ShapeError, operand_lines
+from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.op import Op, op
+from jitgrad.ir.ops.broadcast import Sum, accumulator_dtype
+from jitgrad.ir.ops.conv import Conv, ConvWeightGrad
+from jitgrad.ir.ops.creation import Full
+from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.ops.shape import Permute, Reshape
+from jitgrad.ir.ops.slicing import Pad, Slice
+from jitgrad.ir.types import Shape, TensorType
+
+Array = np.ndarray[Any, Any]
+_ORDER: Final = {1: (0,), 2: (1, 0), 3: (0, 2, 1)}  # of the kernel's places in a packed weight
+
+
+@op
+class TileConv(Op):
+    """A convolution whose output has spatial `lengths`; `low` zeros (or fewer elements than none) are in front.
+
+    Behind the input there are as many zeros as it takes. `channels` are the output's, in each group.
+    """
+
+    lengths: Shape
+    stride: tuple[int, ...]
+    low: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    channels: int
+    name = "tile_conv"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Shapes that fit; the rules that users meet are `Conv`'s."""
+        x, weight = operands
+        rank, groups = len(self.lengths), self.groups
+        fits = x.ndim == rank + 2 and weight.ndim == rank + 4 and weight.dtype is accumulator_dtype(x.dtype)
+        if not fits or weight.shape[0] != groups or x.shape[1] != groups * weight.shape[-2]:
+            raise ShapeError(f"tile_conv: operands that do not fit{operand_lines(operands)}")
+        return (x.with_shape((x.shape[0], groups * self.channels, *self.lengths)),)
+
+    def kernel(self, weight: TensorType) -> Shape:
+        """The kernel's lengths, axis by axis."""
+        places = weight.shape[2:-2]
+        return tuple(places[k] for k in np.argsort(_ORDER[len(places)]))
+
+    def reference(self, *operands: Array) -> Array:
+        """`Conv`'s, on an input that is padded by hand."""
+        x, packed = operands
+        weight = self._unpacked(packed)
+        needed = [
+            (n - 1) * s + (k - 1) * d + 1
+            for n, s, k, d in zip(self.lengths, self.stride, weight.shape[2:], self.dilation, strict=True)
+        ]
+        padded = np.zeros((*x.shape[:2], *needed), x.dtype)
+        places = [_overlap(n, m, low) for n, m, low in zip(x.shape[2:], needed, self.low, strict=True)]
+        padded[(..., *(p for p, _ in places))] = x[(..., *(p for _, p in places))]
+        conv = Conv(self.stride, (0,) * len(needed), self.dilation, self.groups)
+        return np.asarray(conv.reference(padded.astype(weight.dtype), weight)).astype(x.dtype)
+
+    def _unpacked(self, packed: Array) -> Array:
+        """[o, c, ...]"""
+        rank = packed.ndim - 4
+        back = [2 + int(k) for k in np.argsort(_ORDER[rank])]
+        weight = packed.transpose(0, 1, rank + 3, rank + 2, *back)
+        blocks = weight.reshape(self.groups, -1, *weight.shape[3:])[:, : self.channels]
+        return blocks.reshape(-1, *weight.shape[3:])
+
+
+@op
+class TileWeightGrad(Op):
+    """The gradient of a convolution in its weight, from its input and its output's gradient, in parts to be added up.
+
+    The result is [strands, groups, places of the kernel..., runs, elements of a run, channels], in the type of sums.
+    With `is_merged`, the kernel's width and the input channels are one run; otherwise there is a run of channels for
+    each place along the width. Runs are filled up to a multiple of `rows`, channels to one of `block`, with nothing in
+    particular.
+    """
+
+    kernel: Shape
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    strands: int
+    rows: int
+    block: int
+    name = "tile_weight_grad"
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether a run goes over the kernel's width too."""
+        return self.dilation[-1] == 1
+
+    def run_length(self, channels: int) -> int:
+        """The elements of a run, for so many input channels in each group."""
+        return channels * self.kernel[-1] if self.is_merged else channels
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Shapes that fit; the rules that users meet are `ConvWeightGrad`'s."""
+        x, y = operands
+        if x.ndim != y.ndim or x.ndim != len(self.kernel) + 2 or x.dtype is not y.dtype or x.shape[0] != y.shape[0]:
+            raise ShapeError(f"tile_weight_grad: operands that do not fit{operand_lines(operands)}")
+        length = self.run_length(x.shape[1] // self.groups)
+        runs = (1 if self.is_merged else self.kernel[-1], -(-length // self.rows) * self.rows)
+        outputs = -(-(y.shape[1] // self.groups) // self.block) * self.block
+        shape = (self.strands, self.groups, *self.kernel[:-1], *runs, outputs)
+        return (TensorType(shape, accumulator_dtype(x.dtype), x.device),)
+
+    def reference(self, *operands: Array) -> Array:
+        """All of it in the first strand."""
+        x, y = operands
+        (result,) = self.infer(*(TensorType(a.shape, dtypes.FROM_NUMPY[a.dtype]) for a in operands))
+        wide = result.dtype.np
+        op = ConvWeightGrad(self.kernel, self.stride, self.padding, self.dilation, self.groups)
+        rank = len(self.kernel)
+        weight = op.reference(x.astype(wide), y.astype(wide))
+        weight = weight.reshape(self.groups, -1, *weight.shape[1:])
+        weight = weight.transpose(0, *range(3, 3 + rank), 2, 1)
+        length = self.run_length(x.shape[1] // self.groups)
+        weight = weight.reshape(*weight.shape[:rank], result.shape[-3], length, weight.shape[-1])
+        out = np.zeros(result.shape, wide)
+        out[0, ..., :length, : weight.shape[-1]] = weight
+        return out
+
+
+def unpacked_weight_gradient(b: Builder, parts: Value, op: TileWeightGrad, weight: Shape, dtype: DType) -> Value:
+    """The gradient of a weight [o, c, ...] from the result of `TileWeightGrad`."""
+    outputs, inputs, *kernel = weight
+    rank, groups = len(kernel), op.groups
+    whole = b(Sum((0,)), parts) if op.strands > 1 else b(Reshape(parts.shape[1:]), parts)
+    sizes = (*whole.shape[:-2], op.run_length(inputs), outputs // groups)
+    whole = b(Slice((0,) * len(sizes), sizes, (1,) * len(sizes)), whole)
+    split = b(Reshape((groups, *kernel, inputs, outputs // groups)), whole)
+    split = b(Permute((0, 2 + rank, 1 + rank, *range(1, 1 + rank))), split)
+    split = b(Convert(dtype), split) if dtype is not split.type.dtype else split
+    return b(Reshape(weight), split)
+
+
+def _overlap(length: int, needed: int, low: int) -> tuple[slice, slice]:
+    """Where in a padded axis its elements are, and which elements these are."""
+    first, last = max(0, low), min(needed, low + length)
+    if first >= last:
+        return slice(0, 0), slice(0, 0)
+    return slice(first, last), slice(first - low, last - low)
+
+
+def packed_shape(weight: Shape, block: int) -> Shape:
+    """The shape that a weight [groups, o, c, ...] has when packed."""
+    groups, outputs, inputs, *kernel = weight
+    return (groups, -(-outputs // block), *(kernel[k] for k in _ORDER[len(kernel)]), inputs, block)
+
+
+def packed_weight(b: Builder, weight: Value, block: int) -> Value:
+    """A weight [groups, o, c, ...] in the layout of `TileConv`."""
+    groups, outputs, *rest = weight.shape
+    blocks = packed_shape(weight.shape, block)[1]
+    wide = accumulator_dtype(weight.type.dtype)
+    if wide is not weight.type.dtype:
+        weight = b(Convert(wide), weight)
+    if blocks * block > outputs:
+        high = (0, blocks * block - outputs, *(0 for _ in rest))
+        weight = b(Pad((0,) * len(high), high), weight, b(Full((), wide, 0, weight.type.device)))
+    weight = b(Reshape((groups, blocks, block, *rest)), weight)
+    return b(Permute((0, 1, *(4 + k for k in _ORDER[len(rest) - 1]), 3, 2)), weight)
+
+
+def multiplications(node: Node) -> int:
+    """How many a tile op takes."""
+    if isinstance(node.op, TileWeightGrad):
+        x, y = node.operands
+        return y.type.numel * math.prod(node.op.kernel) * (x.shape[1] // node.op.groups)
+    return node.result.type.numel * math.prod(node.operands[1].shape[2:-1])
+
+
+TILE_OPS: Final = (TileConv, TileWeightGrad)
+
+__all__ = [
+    "TILE_OPS",
+    "TileConv",
+    "TileWeightGrad",
+    "multiplications",
+    "packed_shape",
+    "packed_weight",
+    "unpacked_weight_gradient",
+]

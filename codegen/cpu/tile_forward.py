@@ -1,0 +1,187 @@
+"""The convolution kernel whose lanes are output channels.
+
+    for each task: an image, a group, a depth, a block of rows, a block of columns, a chunk of channel blocks
+        pack the input that the block needs: [kernel depth][rows][channels][columns], zeros around it
+        for each block of channels
+            for each row, for each tile of it
+                registers [pixel][channel] += input[pixel] * weight[channel], over the kernel and the input channels
+            transpose to the output's layout
+
+A weight is packed as [group][block][depth][width][height][channels][lanes of the block], so that it is read from end to
+end. Where rows are not dilated, the kernel's height and the input channels are one loop.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ..conv.kernel import TileKernel
+from .emit_types import I64
+from .tile_builder import Numbers, TileBuilder
+
+
+def emit_forward(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
+    """Add the kernel to `module`. Buffers: input, packed weight, bias packed likewise if there is one, result."""
+    return _Forward(module, symbol, kernel).run()
+
+
+class _Forward(TileBuilder):
+    def __init__(self, module: ir.Module, symbol: str, kernel: TileKernel) -> None:
+        super().__init__(module, symbol, kernel.dtype, kernel.lanes)
+        self.kernel = kernel
+        self.width = kernel.vectors * kernel.lanes  # channels in a block
+        self.n = Numbers(self)
+
+    def run(self) -> ir.Function:
+        """The whole function."""
+        n, b = self.n, self.b
+        self.x, self.weight, self.y = self.buffer(0), self.buffer(1), self.buffer(3 if self.kernel.has_bias else 2)
+        self.bias = self.buffer(2) if self.kernel.has_bias else None
+        self.row_pitch = self.product(n["in_channels"], n["pitch"])
+        self.plane = self.product(n["packed_rows"], self.row_pitch)
+        self.packed = self.scratch(self.sum(self.product(n["kernel_depth"], self.plane), self.lanes))
+        self.tile = self.scratch(self.product(n["rows"], n["columns"], self.width))
+        self.merged = b.icmp_signed("==", n["dilation_height"], I64(1))
+        taps = self.product(n["kernel_depth"], n["kernel_height"], n["kernel_width"], n["in_channels"])
+        self.block_size = self.product(taps, self.width)
+        with self.loop(self.end, start=self.begin) as task:
+            self._task(task)
+        return self.finish()
+
+    def _task(self, task: ir.Value) -> None:
+        n = self.n
+        extents = [n[k] for k in ("groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks")]
+        image, group, depth, row_block, column_block, chunk = self.split(task, *extents)
+        first_row = self.product(row_block, n["rows"])
+        first_column = self.minimum(self.product(column_block, n["columns"]), self.b.sub(n["out_width"], n["columns"]))
+        self._pack(image, group, depth, first_row, first_column)
+        rows = self.minimum(n["rows"], self.b.sub(n["out_height"], first_row))
+        first = self.product(chunk, n["chunk_blocks"])
+        last = self.minimum(self.sum(first, n["chunk_blocks"]), n["blocks"])
+        out = self.sum(
+            self.product(image, n["y_image"]), self.product(group, n["out_channels"], n["y_channel"]),
+            self.product(self.sum(self.product(depth, n["out_height"]), first_row), n["out_width"]), first_column,
+        )  # fmt: skip
+        with self.loop(last, start=first) as block:
+            number = self.sum(self.product(group, n["blocks"]), block)
+            weight = self.at(self.weight, self.product(number, self.block_size), wide=True)
+            with self.loop(rows) as row:
+                self._row(row, weight, number)
+            self._unpack(self.at(self.y, out), self.product(block, self.width), rows)
+
+    # Packing
+
+    def _pack(
+        self, image: ir.Value, group: ir.Value, depth: ir.Value, first_row: ir.Value, first_column: ir.Value
+    ) -> None:
+        """Copy the input that the task needs, with zeros where there is none."""
+        n, b = self.n, self.b
+        source = self.sum(
+            self.product(image, n["x_image"]), self.product(group, n["in_channels"], n["x_channel"])
+        )  # fmt: skip
+        column = b.sub(self.product(first_column, self.kernel.step), n["low_width"])
+        row0 = b.sub(self.product(first_row, n["stride_height"]), n["low_height"])
+        with self.loop(n["kernel_depth"]) as k:
+            d = b.sub(self.sum(self.product(depth, n["stride_depth"]), self.product(k, n["dilation_depth"])),
+                      n["low_depth"])  # fmt: skip
+            with self.loop(n["packed_rows"]) as r:
+                row = self.sum(row0, self.product(r, n["row_step"]))
+                inside = b.and_(b.icmp_unsigned("<", d, n["in_depth"]), b.icmp_unsigned("<", row, n["in_height"]))
+                limit = b.select(inside, n["in_width"], I64(0))
+                place = self.product(self.sum(self.product(d, n["in_height"]), row), n["in_width"])
+                start = self.sum(source, place, column)
+                target = self.sum(self.product(k, self.plane), self.product(r, self.row_pitch))
+                with self.loop(n["in_channels"]) as c:
+                    self._pack_run(self.sum(start, self.product(c, n["x_channel"])), column, limit,
+                                   self.sum(target, self.product(c, n["pitch"])))  # fmt: skip
+
+    def _pack_run(self, source: ir.Value, column: ir.Value, limit: ir.Value, target: ir.Value) -> None:
+        """One row of one channel."""
+        b = self.b
+        with self.loop(self.n["pitch"], step=self.lanes) as j:
+            here = self.sum(column, j)
+            mask = self.between(b.sub(I64(0), here), b.sub(limit, here))
+            self.write(self.at(self.packed, target, j, wide=True), self.read_some(self.at(self.x, source, j), mask))
+
+    # Sums
+
+    def _row(self, row: ir.Value, weight: ir.Value, block: ir.Value) -> None:
+        """All tiles of a row of the output; the last one is moved back to end with the row."""
+        n, b = self.n, self.b
+        by_row = b.sdiv(n["stride_height"], n["row_step"])
+        start = self.product(row, by_row, self.row_pitch)
+        with self.loop(n["columns"], step=self.kernel.rows) as j:
+            column = self.minimum(j, b.sub(n["columns"], I64(self.kernel.rows)))
+            place = self.sum(start, self.product(column, self.kernel.step))
+            target = self.product(self.sum(self.product(row, n["columns"]), column), self.width)
+            self._tile(place, weight, target, block)
+
+    def _tile(self, place: ir.Value, weight: ir.Value, target: ir.Value, block: ir.Value) -> None:
+        n, b, kernel = self.n, self.b, self.kernel
+        sums = [[self.cell(self.vector) for _ in range(kernel.vectors)] for _ in range(kernel.rows)]
+        for v in range(kernel.vectors):
+            start = self.zero
+            if self.bias is not None:
+                start = self.read(self.at(self.bias, self.product(block, self.width), v * self.lanes, wide=True))
+            for row in sums:
+                b.store(start, row[v])
+        ahead = self.cell(weight.type)
+        b.store(weight, ahead)
+        heights = b.select(self.merged, I64(1), n["kernel_height"])
+        depth = b.select(self.merged, self.product(n["in_channels"], n["kernel_height"]), n["in_channels"])
+        down = self.product(n["dilation_height"], self.row_pitch)
+        with self.loop(n["kernel_depth"]) as kd, self.loop(n["kernel_width"]) as kw, self.loop(heights) as kh:
+            tap = self.sum(place, self.product(kd, self.plane), self.product(kw, n["dilation_width"]),
+                           self.product(kh, down))  # fmt: skip
+            self._taps(tap, depth, ahead, sums)
+        for p, row in enumerate(sums):
+            for v, cell in enumerate(row):
+                address = self.at(self.tile, target, p * self.width + v * self.lanes, wide=True)
+                self.write(address, b.load(cell, typ=self.vector))
+
+    def _taps(self, tap: ir.Value, depth: ir.Value, ahead: ir.Value, sums: list[list[ir.Value]]) -> None:
+        """The innermost loop."""
+        b, kernel = self.b, self.kernel
+        here = self.cell(ahead.type)
+        b.store(self.at(self.packed, tap, wide=True), here)
+        pitch = self.n["pitch"]
+        with self.loop(depth):
+            weight, pixel = b.load(ahead, typ=ahead.type), b.load(here, typ=here.type)
+            factors = [self.read(self.at(weight, v * self.lanes, wide=True)) for v in range(kernel.vectors)]
+            for p, row in enumerate(sums):
+                x = self.spread(self.at(pixel, p * kernel.step, wide=True))
+                for factor, cell in zip(factors, row, strict=True):
+                    b.store(self.fma(x, factor, b.load(cell, typ=self.vector)), cell)
+            b.store(self.at(weight, self.width, wide=True), ahead)
+            b.store(self.at(pixel, pitch, wide=True), here)
+
+    # The output's layout
+
+    def _unpack(self, out: ir.Value, first_channel: ir.Value, rows: ir.Value) -> None:
+        """From [pixel][channel] to the output: channel by channel, pixels in rows."""
+        n, b = self.n, self.b
+        whole = b.icmp_signed("==", n["columns"], n["out_width"])
+        runs = b.select(whole, I64(1), rows)
+        length = b.select(whole, self.product(rows, n["columns"]), n["columns"])
+        left = b.sub(n["out_channels"], first_channel)
+        with self.loop(runs) as run:
+            source = self.product(run, n["columns"], self.width)
+            target = self.at(out, self.product(run, n["out_width"]), self.product(first_channel, n["y_channel"]))
+            with self.loop(self.minimum(left, self.width), step=self.lanes) as c, self.loop(length, self.lanes) as j:
+                self._square(self.sum(source, self.product(j, self.width), c), self.at(target, j), c,
+                             b.sub(length, j), b.sub(left, c))  # fmt: skip
+
+    def _square(
+        self, source: ir.Value, target: ir.Value, channel: ir.Value, pixels: ir.Value, channels: ir.Value
+    ) -> None:
+        """As many pixels as channels, as far as there are any."""
+        by_channel, mask = self.n["y_channel"], self.between(I64(0), pixels)
+        target = self.at(target, self.product(channel, by_channel))
+
+        def load(i: ir.Value) -> ir.Value:
+            return self.read(self.at(self.tile, source, self.product(i, self.width), wide=True))
+
+        def store(i: ir.Value, column: ir.Value) -> None:
+            self.write_some(self.at(target, self.product(i, by_channel)), column, mask)
+
+        self.turn(load, pixels, store, channels)

@@ -1,0 +1,207 @@
+"""The kernel of a convolution's weight gradient whose lanes are output channels.
+
+    for each task: a strand, a group, a chunk of channel blocks
+        for each unit of the strand: an image, a depth, a block of rows, a block of columns
+            pack the input: [kernel depth][rows][columns][channels], zeros around it
+            pack the output's gradient: [rows][columns][channels of the chunk]
+            for some rows at a time, for each block of channels, for each place of the kernel, for each tile of channels
+                registers [input channel][output channel] += input[channel] * gradient[channel], over the pixels
+
+Each strand adds up into memory of its own, one after another, so that results are the same for any number of threads.
+Where columns are not dilated, the kernel's width and the input channels are one run.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ..conv.kernel import TileKernel
+from .emit_types import I64
+from .tile_builder import Numbers, TileBuilder
+
+
+def emit_weight_gradient(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
+    """Add the kernel to `module`. Buffers: input, gradient of the output, result by strands."""
+    return _WeightGradient(module, symbol, kernel).run()
+
+
+class _WeightGradient(TileBuilder):
+    def __init__(self, module: ir.Module, symbol: str, kernel: TileKernel) -> None:
+        super().__init__(module, symbol, kernel.dtype, kernel.lanes)
+        self.kernel = kernel
+        self.width = kernel.vectors * kernel.lanes  # channels in a block
+        self.n = Numbers(self)
+
+    def run(self) -> ir.Function:
+        """The whole function."""
+        n = self.n
+        self.x, self.y, self.result = (self.buffer(k) for k in range(3))
+        self.row_pitch = self.product(n["in_channels"], n["pitch"])
+        self.plane = self.product(n["packed_rows"], self.row_pitch)
+        slack = self.kernel.rows + self.lanes
+        self.packed_x = self.scratch(self.sum(self.product(n["kernel_depth"], self.plane), slack))
+        self.y_pitch = self.product(n["chunk_blocks"], self.width)
+        self.packed_y = self.scratch(self.product(n["rows"], n["columns"], self.y_pitch))
+        with self.loop(self.end, start=self.begin) as task:
+            strand, group, chunk = self.split(task, n["groups"], n["channel_chunks"])
+            first = self.product(chunk, n["chunk_blocks"])
+            count = self.minimum(n["chunk_blocks"], self.b.sub(n["blocks"], first))
+            places = self.product(n["kernel_depth"], n["kernel_height"], n["runs"], n["run_pitch"])
+            size = self.product(places, n["channel_pitch"])
+            out = self.product(self.sum(self.product(strand, n["groups"]), group), size)
+            out = self.at(self.result, out, self.product(first, self.width), wide=True)
+            self._clear(out, places, count)
+            start, stop = (self.b.sdiv(self.product(self.sum(strand, k), n["units"]), n["strands"]) for k in (0, 1))
+            with self.loop(stop, start=start) as unit:
+                self._unit(unit, group, first, count, out)
+        return self.finish()
+
+    def _clear(self, out: ir.Value, places: ir.Value, count: ir.Value) -> None:
+        with self.loop(places) as place, self.loop(self.product(count, self.width), step=self.lanes) as o:
+            self.write(self.at(out, self.product(place, self.n["channel_pitch"]), o, wide=True), self.zero)
+
+    def _unit(self, unit: ir.Value, group: ir.Value, first: ir.Value, count: ir.Value, out: ir.Value) -> None:
+        n, b = self.n, self.b
+        image, depth, row_block, column_block = self.split(
+            unit, n["out_depth"], n["row_blocks"], n["column_blocks"]
+        )  # fmt: skip
+        row0, column0 = self.product(row_block, n["rows"]), self.product(column_block, n["columns"])
+        rows = self.minimum(n["rows"], b.sub(n["out_height"], row0))
+        columns = self.minimum(n["columns"], b.sub(n["out_width"], column0))
+        self._pack_x(image, group, depth, row0, column0)
+        channel = self.sum(self.product(group, n["out_channels"]), self.product(first, self.width))
+        place = self.sum(self.product(self.sum(self.product(depth, n["out_height"]), row0), n["out_width"]), column0)
+        source = self.sum(self.product(image, n["y_image"]), self.product(channel, n["y_channel"]), place)
+        left = self.minimum(b.sub(n["out_channels"], self.product(first, self.width)), self.y_pitch)
+        self._pack_y(source, rows, columns, left)
+        with self.loop(b.sdiv(self.sum(rows, n["near_rows"], -1), n["near_rows"])) as k:
+            start = self.product(k, n["near_rows"])
+            near = self.minimum(n["near_rows"], b.sub(rows, start))
+            with self.loop(count) as block:
+                target = self.at(out, self.product(block, self.width), wide=True)
+                self._places(start, near, columns, block, target)
+
+    # Packing
+
+    def _pack_x(self, image: ir.Value, group: ir.Value, depth: ir.Value, row0: ir.Value, column0: ir.Value) -> None:
+        """Copy the input that the unit needs, with zeros where there is none."""
+        n, b = self.n, self.b
+        source = self.sum(
+            self.product(image, n["x_image"]), self.product(group, n["in_channels"], n["x_channel"])
+        )  # fmt: skip
+        column = b.sub(self.product(column0, self.kernel.step), n["low_width"])
+        row0 = b.sub(self.product(row0, n["stride_height"]), n["low_height"])
+        with self.loop(n["kernel_depth"]) as k:
+            d = b.sub(self.sum(self.product(depth, n["stride_depth"]), self.product(k, n["dilation_depth"])),
+                      n["low_depth"])  # fmt: skip
+            with self.loop(n["packed_rows"]) as r:
+                row = self.sum(row0, self.product(r, n["row_step"]))
+                inside = b.and_(b.icmp_unsigned("<", d, n["in_depth"]), b.icmp_unsigned("<", row, n["in_height"]))
+                limit = b.select(inside, n["in_width"], I64(0))
+                place = self.product(self.sum(self.product(d, n["in_height"]), row), n["in_width"])
+                target = self.sum(self.product(k, self.plane), self.product(r, self.row_pitch))
+                with self.loop(n["in_channels"], step=self.lanes) as c, self.loop(n["pitch"], step=self.lanes) as j:
+                    self._turn_x(self.sum(source, place, column, self.product(c, n["x_channel"]), j), limit,
+                                 self.sum(column, j), self.sum(target, self.product(j, n["in_channels"]), c),
+                                 b.sub(n["in_channels"], c), b.sub(n["pitch"], j))  # fmt: skip
+
+    def _turn_x(
+        self, source: ir.Value, limit: ir.Value, here: ir.Value, target: ir.Value, channels: ir.Value, pixels: ir.Value
+    ) -> None:
+        """As many channels as columns of a row, as far as there are any."""
+        b = self.b
+        inside = self.between(b.sub(I64(0), here), b.sub(limit, here))
+        by_channel, by_pixel = self.n["x_channel"], self.n["in_channels"]
+        some = self.between(I64(0), channels)
+
+        def load(i: ir.Value) -> ir.Value:
+            return self.read_some(self.at(self.x, source, self.product(i, by_channel)), inside)
+
+        def store(i: ir.Value, column: ir.Value) -> None:
+            self.write_some_wide(self.at(self.packed_x, target, self.product(i, by_pixel), wide=True), column, some)
+
+        self.turn(load, channels, store, pixels)
+
+    def _pack_y(self, source: ir.Value, rows: ir.Value, columns: ir.Value, left: ir.Value) -> None:
+        """Copy the output's gradient; channels that there are not are zero."""
+        n, b = self.n, self.b
+        whole = b.icmp_signed("==", columns, n["out_width"])
+        runs = b.select(whole, I64(1), rows)
+        length = b.select(whole, self.product(rows, columns), columns)
+        with self.loop(runs) as run:
+            start = self.sum(source, self.product(run, n["out_width"]))
+            target = self.product(run, columns, self.y_pitch)
+            with self.loop(self.y_pitch, step=self.lanes) as c, self.loop(length, self.lanes) as j:
+                self._turn_y(self.sum(start, self.product(c, n["y_channel"]), j), b.sub(left, c),
+                             self.sum(target, self.product(j, self.y_pitch), c), b.sub(length, j))  # fmt: skip
+
+    def _turn_y(self, source: ir.Value, channels: ir.Value, target: ir.Value, pixels: ir.Value) -> None:
+        b, by_channel = self.b, self.n["y_channel"]
+        inside = self.between(I64(0), pixels)
+        exists = self.between(I64(0), channels)
+
+        def load(i: ir.Value) -> ir.Value:
+            return self.read_some(self.at(self.y, source, self.product(i, by_channel)), inside)
+
+        def store(i: ir.Value, column: ir.Value) -> None:
+            chosen = b.select(exists, column, self.zero)
+            self.write(self.at(self.packed_y, target, self.product(i, self.y_pitch), wide=True), chosen)
+
+        self.turn(load, channels, store, pixels)
+
+    # Sums
+
+    def _places(self, row: ir.Value, rows: ir.Value, columns: ir.Value, block: ir.Value, out: ir.Value) -> None:
+        """All places of the kernel, for one block of output channels and some rows."""
+        n, b = self.n, self.b
+        by_row = self.product(b.sdiv(n["stride_height"], n["row_step"]), self.row_pitch)
+        start = self.product(row, by_row)
+        y = self.at(self.packed_y, self.product(row, columns, self.y_pitch), self.product(block, self.width), wide=True)
+        down, across = self.product(n["dilation_height"], self.row_pitch), self.product(
+            n["dilation_width"], n["in_channels"])  # fmt: skip
+        with self.loop(n["kernel_depth"]) as kd, self.loop(n["kernel_height"]) as kh, self.loop(n["runs"]) as kw:
+            x = self.sum(start, self.product(kd, self.plane), self.product(kh, down), self.product(kw, across))
+            place = self.sum(self.product(self.sum(self.product(kd, n["kernel_height"]), kh), n["runs"]), kw)
+            target = self.product(place, n["run_pitch"], n["channel_pitch"])
+            with self.loop(n["run_length"], step=self.kernel.rows) as j:
+                self._tile(self.at(self.packed_x, x, j, wide=True), y, rows, columns, by_row, self.at(
+                    out, target, self.product(j, n["channel_pitch"]), wide=True))  # fmt: skip
+
+    def _tile(
+        self, x: ir.Value, y: ir.Value, rows: ir.Value, columns: ir.Value, by_row: ir.Value, out: ir.Value
+    ) -> None:
+        n, b, kernel = self.n, self.b, self.kernel
+        sums = [[self.cell(self.vector) for _ in range(kernel.vectors)] for _ in range(kernel.rows)]
+        by_channel = n["channel_pitch"]
+        places = [
+            [self.at(out, self.product(p, by_channel), v * self.lanes, wide=True) for v in range(kernel.vectors)]
+            for p in range(kernel.rows)
+        ]
+        for p in range(kernel.rows):
+            for v in range(kernel.vectors):
+                b.store(self.read(places[p][v]), sums[p][v])
+        gradient = self.cell(y.type)
+        b.store(y, gradient)
+        by_pixel = self.product(n["in_channels"], kernel.step)
+        with self.loop(rows) as r:
+            self._pixels(self.at(x, self.product(r, by_row), wide=True), gradient, columns, by_pixel, sums)
+        for p in range(kernel.rows):
+            for v in range(kernel.vectors):
+                self.write(places[p][v], b.load(sums[p][v], typ=self.vector))
+
+    def _pixels(
+        self, x: ir.Value, gradient: ir.Value, columns: ir.Value, by_pixel: ir.Value, sums: list[list[ir.Value]]
+    ) -> None:
+        """The innermost loop."""
+        b, kernel = self.b, self.kernel
+        here = self.cell(x.type)
+        b.store(x, here)
+        with self.loop(columns):
+            pixel, y = b.load(here, typ=x.type), b.load(gradient, typ=x.type)
+            factors = [self.read(self.at(y, v * self.lanes, wide=True)) for v in range(kernel.vectors)]
+            for p, row in enumerate(sums):
+                value = self.spread(self.at(pixel, p, wide=True))
+                for factor, cell in zip(factors, row, strict=True):
+                    b.store(self.fma(value, factor, b.load(cell, typ=self.vector)), cell)
+            b.store(self.at(pixel, by_pixel, wide=True), here)
+            b.store(self.at(y, self.y_pitch, wide=True), gradient)

@@ -1,0 +1,18 @@
+"""Tile kernels to LLVM, form by form."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llvmlite import ir
+
+from ..conv.kernel import CHANNELS, CHANNELS_WEIGHT, TileKernel
+from .tile_forward import emit_forward
+from .tile_weight import emit_weight_gradient
+
+_EMITTERS: Final = {CHANNELS: emit_forward, CHANNELS_WEIGHT: emit_weight_gradient}
+
+
+def emit_tiles(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
+    """Add `kernel` to `module` as function `symbol` with the signature of `abi`."""
+    return _EMITTERS[kernel.form](module, symbol, kernel)
