@@ -1,6 +1,6 @@
 """Train a character model on Tang poems, from the first step to poems of its own: an LSTM, or a small GPT.
 
-    npm install --prefix data chinese-poetry         57,607 Tang poems (85 MB)
+    npm install --prefix out/data chinese-poetry     57,607 Tang poems (85 MB)
     python examples/write_poems.py                   embedding, LSTM, linear
     python examples/write_poems.py --model gpt       the same with a small GPT
     python examples/write_poems.py --data file.txt   any UTF-8 text, pieces apart by blank lines or lines of %
@@ -38,7 +38,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 PLACES = (
-    "data/node_modules/chinese-poetry/dist/quantangshi",
+    "out/data/node_modules/chinese-poetry/dist/quantangshi",
     "node_modules/chinese-poetry/dist/quantangshi",
     "/usr/share/games/fortunes/tang300",
 )
@@ -57,7 +57,7 @@ def find_data(path: Path | None) -> Path:
             return place
     sys.exit(
         f"no poems at {path or ' or '.join(PLACES)}. Either of these brings some:\n"
-        "  npm install --prefix data chinese-poetry   (57,607 poems, 85 MB)\n"
+        "  npm install --prefix out/data chinese-poetry   (57,607 poems, 85 MB)\n"
         "  apt-get install fortunes-zh                (300 poems)\n"
         "or name a UTF-8 text: --data file.txt"
     )

@@ -92,5 +92,5 @@ def test_going_on_from_a_state(example, model):
 
 
 def test_without_data(example, tmp_path):
-    with pytest.raises(SystemExit, match="npm install --prefix data chinese-poetry"):
+    with pytest.raises(SystemExit, match="npm install --prefix out/data chinese-poetry"):
         example["main"](["--data", str(tmp_path / "none"), "--out", str(tmp_path)])
