@@ -19,7 +19,7 @@ from ..mode import local
 from ..tensor import Tensor, check_grad, wrap
 from . import engine
 from .grad_mode import enable_grad, no_grad
-from .hooks import run_hooks
+from .hooks import run_after_accumulation, run_hooks
 
 TensorOrTensors = Any
 
@@ -112,9 +112,19 @@ def backward(
     for target, g in grads.items():
         leaf = by_edge.get(target, target)
         if isinstance(leaf, Tensor):
-            if leaf._hooks and local.mode.tracer is not None:
-                local.mode.tracer.watch_hooks(leaf)
-            accumulate(leaf, run_hooks(leaf._hooks, g, create_graph), create_graph)
+            accumulate(leaf, _hooked(leaf, g, create_graph), create_graph)
+            if leaf._hooks:
+                run_after_accumulation(leaf)
+
+
+def _hooked(t: Tensor, g: Any, create: bool) -> Any:
+    """The gradient of a leaf after the leaf's hooks; those of other tensors have been called already."""
+    if not t._hooks or t._node is not None:
+        return g
+    tracer = local.mode.tracer
+    if tracer is not None:
+        tracer.watch_hooks(t)
+    return run_hooks(t._hooks, g, create)
 
 
 def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
@@ -168,6 +178,8 @@ def grad(
     edges = [edge(t) for t in wanted]
     outs = _tuple(outputs)
     grads = _run(outs, grad_outputs, edges, retain_graph, create_graph)
+    for t, e in {e: (t, e) for t, e in zip(wanted, edges, strict=True) if e in grads}.values():
+        grads[e] = _hooked(t, grads[e], create_graph)
     found: list[Tensor | None] = []
     for t, e in zip(wanted, edges, strict=True):
         g = grads.get(e)

@@ -191,6 +191,8 @@ def _step_by_step(
         if all(g is None for g in out):
             continue
         grads = node_gradients(node, out, known, create)
+        if node.hooks is not None:
+            grads = node.hooks.run_after(grads, out, create)
         if checks:
             check_node(node, grads)
         for e, g in zip(node.edges, grads, strict=True):

@@ -79,6 +79,14 @@ class _BatchNorm(_Affine):
         self.reset_running_stats()
         super().reset_parameters()
 
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:  # fmt: skip
+        """Files from before version 2 have no count of batches: it stays as it is."""
+        if (local_metadata.get("version") or 0) < 2 and self.num_batches_tracked is not None:
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
     def _check_input(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:
             expected = " or ".join(f"{n}D" for n in self.ranks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
@@ -11,28 +11,20 @@ from jitgrad.ir.errors import CompileError
 from jitgrad.ir.types import Device
 
 from ..autograd.grad_mode import no_grad
-from ..autograd.hooks import RemovableHandle
 from ..compiler import compile as compile_function
 from ..creation import empty
 from ..device import as_device
-from ..epoch import COUNTER_FIELDS, HookTable
+from ..epoch import COUNTER_FIELDS
 from ..mode import local
 from ..tensor import Tensor
-from .state import ModuleState
+from .global_hooks import everywhere
+from .hooks import ModuleHooks
 from .tree import REGISTRIES
 
 _NOT_COPIED = COUNTER_FIELDS | {"_compiled_call"}
 
 
-class _Hook(NamedTuple):
-    """A forward hook: whether it takes keyword arguments, and whether it is called after an error too."""
-
-    function: Callable[..., Any]
-    with_kwargs: bool
-    always_call: bool = False
-
-
-class Module(ModuleState):
+class Module(ModuleHooks):
     """Base class of neural network modules: parameters, buffers and other modules, and a `forward` method.
 
     >>> import jitgrad as jg
@@ -49,17 +41,24 @@ class Module(ModuleState):
     ['fc.weight', 'fc.bias']
     """
 
-    _forward_pre_hooks: HookTable
-    _forward_hooks: HookTable
     _compiled_call: Any = None
 
-    def __init__(self) -> None:
+    call_super_init: bool = False  # whether classes behind this one are initialised too
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if (args or kwargs) and not self.call_super_init:
+            name = f"{type(self).__name__}.__init__()"
+            if kwargs:
+                raise TypeError(f"{name} got an unexpected keyword argument '{next(iter(kwargs))}'")
+            raise TypeError(f"{name} takes 1 positional argument but {len(args) + 1} were given")
         state = self.__dict__
         self._start_counting()
         state["training"] = True
         for name, registry in REGISTRIES.items():
             state[name] = registry(self)
         state["_non_persistent_buffers_set"] = set()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     # calling ----------------------------------------------------------------------------------------------
 
@@ -77,66 +76,21 @@ class Module(ModuleState):
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         tracer = local.mode.tracer
         state = self.__dict__
-        run = self._with_hooks if state["_forward_hooks"] or state["_forward_pre_hooks"] else self.forward
+        run = (
+            self._with_hooks
+            if state["_forward_hooks"]
+            or state["_forward_pre_hooks"]
+            or state["_backward_hooks"]
+            or state["_backward_pre_hooks"]
+            or everywhere.are_on_calls
+            else self.forward
+        )
         if tracer is None:
             return run(*args, **kwargs)
         tracer.touch(self)
+        tracer.touch(everywhere)
         with tracer.module(state.get("_scope", type(self).__name__)):
             return run(*args, **kwargs)
-
-    def _with_hooks(self, *args: Any, **kwargs: Any) -> Any:
-        called: set[int] = set()
-        try:
-            args, kwargs = self._before_forward(args, kwargs)
-            result = self.forward(*args, **kwargs)
-            for key, hook in list(self._forward_hooks.items()):
-                called.add(key)
-                given = (args, kwargs, result) if hook.with_kwargs else (args, result)
-                replaced = hook.function(self, *given)
-                if replaced is not None:
-                    result = replaced
-        except Exception:
-            for key, hook in list(self._forward_hooks.items()):
-                if hook.always_call and key not in called:
-                    hook.function(self, *((args, kwargs, None) if hook.with_kwargs else (args, None)))
-            raise
-        return result
-
-    def _before_forward(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        for hook in list(self._forward_pre_hooks.values()):
-            replaced = hook.function(self, args, kwargs) if hook.with_kwargs else hook.function(self, args)
-            if replaced is None:
-                continue
-            if not hook.with_kwargs:
-                args = replaced if isinstance(replaced, tuple) else (replaced,)
-            elif isinstance(replaced, tuple) and len(replaced) == 2:
-                args, kwargs = replaced
-            else:
-                raise RuntimeError(
-                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
-                )
-        return args, kwargs
-
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
-        key = self._forward_pre_hooks.add(_Hook(hook, with_kwargs), prepend)
-        return RemovableHandle(self._forward_pre_hooks, key)
-
-    def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ) -> RemovableHandle:  # fmt: skip
-        """Call `hook(module, args, output)` after `forward`; what it returns replaces the output.
-
-        >>> import jitgrad as jg
-        >>> layer = jg.nn.Identity()
-        >>> handle = layer.register_forward_hook(lambda module, args, output: output + 1)
-        >>> layer(jg.zeros(2))
-        tensor([1., 1.])
-        """
-        key = self._forward_hooks.add(_Hook(hook, with_kwargs, always_call), prepend)
-        return RemovableHandle(self._forward_hooks, key)
 
     # compiling --------------------------------------------------------------------------------------------
 
@@ -192,8 +146,10 @@ class Module(ModuleState):
             if set_to_none:
                 p.grad = None
             else:
+                if p.grad.grad_fn is not None:
+                    p.grad.detach_()  # type: ignore[attr-defined]
                 with no_grad():
-                    p.grad.mul_(0)  # type: ignore[attr-defined]
+                    p.grad.zero_()  # type: ignore[attr-defined]
 
     # changing all -----------------------------------------------------------------------------------------
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jitgrad.ir.errors import JitgradError
+from jitgrad.ir.errors import JitgradError, PreconditionError
 
 from ..aliasing import write
 from ..autograd.grad_mode import no_grad
 from ..autograd.hooks import RemovableHandle
 from ..epoch import HookTable
+from ..errors import located
 from ..functions.pointwise import convert
 from ..tensor import Tensor
+from .global_hooks import handle_of
 from .parameter import Parameter
 from .tree import ModuleTree
+from .uninitialized import is_lazy
 
 _EXTRA = "_extra_state"
 
@@ -38,8 +42,35 @@ class IncompatibleKeys(NamedTuple):
     __str__ = __repr__
 
 
+class _Before:
+    """A module's own tensors as they were before loading, to be put back if it fails."""
+
+    def __init__(self, module: Any, state: Mapping[str, Any], prefix: str) -> None:
+        self._registries = [(table, dict(table)) for table in (module._parameters, module._buffers)]
+        loaded = [t for name, t in module._local_state().items() if prefix + name in state]
+        self._contents = [(t, type(t), t.data if is_lazy(t) else t.detach().clone()) for t in loaded]
+
+    def put_back(self) -> None:
+        """Undo what was loaded."""
+        for table, before in self._registries:
+            if not _are_same(table, before):
+                table.clear()
+                table.update(before)
+        with no_grad():
+            for t, kind, content in self._contents:
+                if type(t) is not kind:
+                    t.__class__ = kind
+                    t.data = content
+                elif not is_lazy(t):
+                    write(t, content, "load_state_dict")
+
+
+def _are_same(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    return list(now) == list(before) and all(x is y for x, y in zip(now.values(), before.values(), strict=True))
+
+
 class _Loading:
-    """One `load_state_dict`: what is read, and what was found wrong."""
+    """One `load_state_dict`: what is read, what was there before, and what was found wrong."""
 
     def __init__(self, state: Mapping[str, Any], strict: bool, assign: bool) -> None:
         self.state = OrderedDict(state)
@@ -49,12 +80,24 @@ class _Loading:
         self.missing: list[str] = []
         self.unexpected: list[str] = []
         self.errors: list[str] = []
+        self._before: list[_Before] = []
+
+    def run(self, module: Any) -> IncompatibleKeys:
+        """Load a module and all inside it, or nothing; what was passed over."""
+        try:
+            self.load(module, self.state, "")
+            return self.result(type(module).__name__)
+        except BaseException:
+            for before in reversed(self._before):
+                before.put_back()
+            raise
 
     def load(self, module: Any, state: dict[str, Any], prefix: str) -> None:
         """A module and all inside it, from the entries of `state`, whose names start with `prefix`."""
         local = dict(self.metadata.get(prefix[:-1], {}))
         if self.assign:
             local["assign_to_params_buffers"] = True
+        self._before.append(_Before(module, state, prefix))
         module._load_from_state_dict(state, prefix, local, True, self.missing, self.unexpected, self.errors)
         for name, child in module._modules.items():
             if child is not None:
@@ -63,8 +106,11 @@ class _Loading:
         keys = IncompatibleKeys(self.missing, self.unexpected)
         for hook in list(module._load_state_dict_post_hooks.values()):
             if hook(module, keys) is not None:
-                raise TypeError(
-                    "a hook of register_load_state_dict_post_hook must return None; it may change the lists in place"
+                raise located(
+                    PreconditionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                        "values, if incompatible_keys need to be modified, it should be done inplace."
+                    )
                 )
 
     def result(self, name: str) -> IncompatibleKeys:
@@ -91,14 +137,18 @@ class ModuleState(ModuleTree):
     _load_state_dict_post_hooks: HookTable
 
     def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Parameters and persistent buffers by dotted name. They share the module's memory.
+
+        `destination`, `prefix` and `keep_vars` by position are of an older form, with a `FutureWarning`.
 
         >>> import jitgrad as jg
         >>> list(jg.nn.Linear(2, 1).state_dict())
         ['weight', 'bias']
         """
+        if args:
+            destination, prefix, keep_vars = _by_position(args, destination, prefix, keep_vars)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()  # type: ignore[attr-defined]
@@ -112,8 +162,11 @@ class ModuleState(ModuleTree):
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in list(self._state_dict_hooks.values()):
-            hook(self, destination, prefix, local)
+        for hook, is_public in list(self._state_dict_hooks.values()):
+            replaced = hook(self, destination, prefix, local)
+            if replaced is not None and is_public:
+                raise located(StateDictError("state_dict post-hook must return None"))
+            destination = destination if replaced is None else replaced
         return destination
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -143,23 +196,25 @@ class ModuleState(ModuleTree):
     ) -> IncompatibleKeys:
         """Copy values into this module's parameters and buffers, or with `assign` put the given tensors there.
 
-        Raises `RuntimeError` for tensors of another shape and, if `strict`, for names that do not match.
+        Raises `RuntimeError` for tensors of another shape and, if `strict`, for names that do not match; then no
+        tensor of the module has changed.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        loading = _Loading(state_dict, strict, assign)
-        loading.load(self, loading.state, "")
-        for module in self.modules():
-            module._count_change()
-        return loading.result(type(self).__name__)
+        try:
+            return _Loading(state_dict, strict, assign).run(self)
+        finally:
+            for module in self.modules():
+                module._count_change()
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
         """Load this module's own tensors; subclasses override it to read older formats."""
-        for hook in list(self._load_state_dict_pre_hooks.values()):
-            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        given = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        for hook, with_module in list(self._load_state_dict_pre_hooks.values()):
+            hook(*((self, *given) if with_module else given))
         local_state = self._local_state()
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, tensor in local_state.items():
@@ -193,8 +248,8 @@ class ModuleState(ModuleTree):
         """Load one tensor; what is wrong, if something is."""
         if not isinstance(given, Tensor):
             return (
-                f'While copying the parameter named "{key}", expected a jitgrad Tensor from checkpoint but '
-                f"received {type(given)}"
+                f'While copying the parameter named "{key}", expected jitgrad.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(given)}"
             )
         if tensor.shape != given.shape:
             return (
@@ -218,23 +273,37 @@ class ModuleState(ModuleTree):
 
     def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before `state_dict` collects."""
-        return _handle(self._state_dict_pre_hooks, hook)
+        return handle_of(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata)` when `state_dict` has collected."""
-        return _handle(self._state_dict_hooks, hook)
+        return handle_of(self._state_dict_hooks, (hook, True))
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The older form of `register_state_dict_post_hook`, whose hook may return another `state_dict`."""
+        return handle_of(self._state_dict_hooks, (hook, False))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
-        return _handle(self._load_state_dict_pre_hooks, lambda *args: hook(self, *args))
+        return handle_of(self._load_state_dict_pre_hooks, (hook, True))
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., None], with_module: bool = False
+    ) -> RemovableHandle:
+        """The older form of `register_load_state_dict_pre_hook`, whose hook is called without the module."""
+        return handle_of(self._load_state_dict_pre_hooks, (hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after loading; it may change the lists of keys."""
-        return _handle(self._load_state_dict_post_hooks, hook)
+        return handle_of(self._load_state_dict_post_hooks, hook)
 
 
-def _handle(table: HookTable, hook: Any) -> RemovableHandle:
-    return RemovableHandle(table, table.add(hook))
+def _by_position(
+    args: tuple[Any, ...], destination: dict[str, Any] | None, prefix: str, keep_vars: bool
+) -> tuple[dict[str, Any] | None, str, bool]:
+    warnings.warn("state_dict: positional arguments are deprecated, use keywords instead", FutureWarning, stacklevel=3)
+    given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+    return given.get("destination", destination), given.get("prefix", prefix), given.get("keep_vars", keep_vars)
 
 
 def _assignable(tensor: Tensor, given: Tensor) -> Tensor:

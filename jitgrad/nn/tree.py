@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from ..epoch import Counted, HookTable, WatchedDict, unchanged
 from ..tensor import Tensor
+from .global_hooks import everywhere
 from .parameter import Buffer, Parameter
 
 _MISSING = object()
@@ -41,6 +42,8 @@ REGISTRIES: dict[str, type[WatchedDict]] = {
     "_modules": ModuleRegistry,
     "_forward_pre_hooks": HookTable,
     "_forward_hooks": HookTable,
+    "_backward_pre_hooks": HookTable,
+    "_backward_hooks": HookTable,
     "_state_dict_pre_hooks": HookTable,
     "_state_dict_hooks": HookTable,
     "_load_state_dict_pre_hooks": HookTable,
@@ -69,7 +72,7 @@ class ModuleTree(Counted):
             raise TypeError(
                 f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (jitgrad Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = everywhere.registered("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -90,14 +93,14 @@ class ModuleTree(Counted):
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
                 f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
             )
-        self._parameters[name] = param
+        self._parameters[name] = param if param is None else everywhere.registered("parameter", self, name, param)
 
     def add_module(self, name: str, module: ModuleTree | None) -> None:
         """Keep `module` as a submodule."""
         if module is not None and not isinstance(module, ModuleTree):
             raise TypeError(f"{_typename(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
-        self._modules[name] = module
+        self._modules[name] = everywhere.registered("module", self, name, module)
 
     def register_module(self, name: str, module: ModuleTree | None) -> None:
         """The same as `add_module`."""
@@ -137,7 +140,7 @@ class ModuleTree(Counted):
         if kind == "_parameters":
             self.register_parameter(name, value)
         elif kind == "_modules":
-            self._modules[name] = value
+            self._modules[name] = everywhere.registered("module", self, name, value)
         else:
             persistent = name not in self._non_persistent_buffers_set
             self.register_buffer(name, value, value.persistent if isinstance(value, Buffer) else persistent)
@@ -164,7 +167,8 @@ class ModuleTree(Counted):
         if name in state.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as buffer '{name}' (jitgrad Tensor or None expected)"
+                    f"cannot assign '{_typename(value)}' as buffer '{name}' "
+                    "(jitgrad.nn.Buffer, jitgrad.Tensor or None expected)"
                 )
             return "_buffers"
         return "_buffers" if isinstance(value, Buffer) else None
@@ -211,28 +215,40 @@ class ModuleTree(Counted):
                 raise AttributeError(f"`{part}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target: str, module: ModuleTree) -> None:
-        """Put `module` under a dotted name."""
+    def set_submodule(self, target: str, module: ModuleTree, strict: bool = False) -> None:
+        """Put `module` under a dotted name; with `strict`, there must be one already."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, ModuleTree):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
         if not isinstance(getattr(parent, name, module), ModuleTree):
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name."""
-        path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._parameters.get(name)
+        owner, name = self._member(target)
+        found = owner._parameters.get(name)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return found
 
+    def _member(self, target: str) -> tuple[Any, str]:
+        """The submodule that has the last name of a dotted one, and that name."""
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if not hasattr(owner, name):
+            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+        return owner, name
+
     def get_buffer(self, target: str) -> Tensor:
         """The buffer of a dotted name."""
-        path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._buffers.get(name)
+        owner, name = self._member(target)
+        found = owner._buffers.get(name)
         if not isinstance(found, Tensor):
             raise AttributeError(f"`{name}` is not a buffer")
         return found

@@ -157,7 +157,7 @@ def test_extra_state_and_hooks_of_the_state_dict():
     a.calls = 5
     seen = []
     b.register_load_state_dict_post_hook(lambda module, keys: seen.append(keys.missing_keys))
-    a.register_state_dict_post_hook(lambda module, state, prefix, local: state.pop("bias"))
+    a.register_state_dict_post_hook(lambda module, state, prefix, local: state.__delitem__("bias"))
     b.load_state_dict(a.state_dict(), strict=False)
     assert b.calls == 5 and seen == [["bias"]]
 
