@@ -19,9 +19,12 @@ _NUMBERS: Final = (
     "kernel_depth", "kernel_height", "kernel_width", "stride_depth", "stride_height",
     "low_depth", "low_height", "low_width", "dilation_depth", "dilation_height", "dilation_width",
     "rows", "columns", "pitch", "packed_rows", "row_step", "chunk_blocks", "blocks",
+    "phases", "phase_width", "merged", "weight_block", "weight_depth", "weight_width", "weight_height",
+    "y_offset", "y_depth", "y_row",
     "strands", "units", "near_rows", "runs", "run_length", "run_pitch", "channel_pitch",
 )  # fmt: skip
 SLOTS: Final = {name: n for n, name in enumerate(_NUMBERS)}
+PHASE_SLOTS: Final = 3  # of each phase, behind the others: places along the width, columns to skip, weights to skip
 
 
 @dataclass(frozen=True, slots=True)

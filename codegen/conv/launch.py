@@ -1,193 +1,149 @@
-"""From a node to the kernel that runs it, with its run-time numbers."""
+"""From a convolution, transposed or not, to the launches that run it, with their run-time numbers."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
-from jitgrad.ir.dtypes import DType
 from jitgrad.ir.graph import Node
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 from jitgrad.ir.types import Shape, TensorType
 
 from ..lower.kernel_builder import Launch
-from .kernel import CHANNELS, CHANNELS_WEIGHT, SLOTS, TileKernel
-from .ops import TileConv, TileWeightGrad, multiplications
-from .schedule import MIN_TASKS, TASK_FLOPS, Blocks, TileShape, Work, blocks, tile_shape
+from .frame import Frame, sizes
+from .kernel import CHANNELS, SLOTS, TileKernel
+from .ops import TileConv, TileTransposed, TileWeightGrad, kernel_of, multiplications
+from .phases import Phase, phases
+from .schedule import TileShape, Work, blocks, tile_shape
 from .target import TileTarget
+from .weight_launch import weight_gradient
 
-_PIXELS_OF_STRAND: Final = 512  # at least: adding up strands costs as much as some pixels
-_NEAR_PIXELS: Final = 96  # whose input and gradients stay in the first cache, for one block of channels
-_LEAST_COLUMNS: Final = 16
 _TASKS: Final = ("images", "groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks")
 
 
 def launches(node: Node, target: TileTarget) -> list[Launch]:
     """The launches of a tile op, in order."""
-    if isinstance(node.op, TileWeightGrad):
-        return [_weight_gradient(node, node.op, target)]
-    assert isinstance(node.op, TileConv)
-    return [_forward(node, node.op, target)]
-
-
-def _three(values: tuple[int, ...], fill: int) -> tuple[int, int, int]:
-    """Depth, height, width."""
-    depth, height, width = (*(fill,) * (3 - len(values)), *values)
-    return depth, height, width
-
-
-def block_width(x: TensorType, lengths: Shape, channels: int, terms: int, target: TileTarget) -> int:
-    """The channels in a block of a packed weight, for an output of `lengths` with so many channels in each group."""
-    lanes = target.lanes(accumulator_dtype(x.dtype))
-    return tile_shape(lengths[-1], channels, terms, lanes, target).vectors * lanes
-
-
-def _forward(node: Node, op: TileConv, target: TileTarget) -> Launch:
+    op = node.op
+    if isinstance(op, TileWeightGrad):
+        return [weight_gradient(node, op, target)]
+    assert isinstance(op, TileConv | TileTransposed)
     x, weight, *bias = (v.type for v in node.operands)
-    tile = tile_of(op, x, weight, target)
-    numbers = numbers_of(op, x, weight, target)
-    lanes = target.lanes(weight.dtype)
-    kernel = TileKernel(CHANNELS, x.dtype, tile.rows, tile.vectors, lanes, op.stride[-1], bool(bias))
-    tasks = math.prod(numbers[k] for k in _TASKS)
-    return Launch(
-        kernel, (*node.operands, node.result), tuple(numbers.get(k, 1) for k in SLOTS), (), tasks,
-        multiplications(node),
-        f"convolution of {list(op.kernel(weight))} in tiles of {tile.rows} by {tile.vectors * lanes}",
-    )  # fmt: skip
+    tile, lanes = tile_of(op, x, weight, target), target.lanes(weight.dtype)
+    step = op.stride[-1] if isinstance(op, TileConv) else 1
+    kernel = TileKernel(CHANNELS, x.dtype, tile.rows, tile.vectors, lanes, step, bool(bias))
+    found = list(_numbers(op, x, weight, tile))
+    return [
+        Launch(
+            kernel, (*node.operands, node.result), slots, (), math.prod(n[k] for k in _TASKS),
+            multiplications(node) // len(found),
+            f"convolution of {list(kernel_of(weight))} in tiles of {tile.rows} by {tile.vectors * lanes}",
+        )
+        for n, slots in found
+    ]  # fmt: skip
 
 
-def tile_of(op: TileConv, x: TensorType, weight: TensorType, target: TileTarget) -> TileShape:
+def block_width(op: TileConv | TileTransposed, x: TensorType, weight: Shape, target: TileTarget) -> int:
+    """The channels in a block of a packed weight; `weight` are the input channels and the places of the kernel."""
+    wide = accumulator_dtype(x.dtype)
+    return _tile(op, math.prod(weight), target.lanes(wide), target).vectors * target.lanes(wide)
+
+
+def tile_of(op: TileConv | TileTransposed, x: TensorType, weight: TensorType, target: TileTarget) -> TileShape:
     """The register tile."""
-    return tile_shape(op.lengths[-1], op.channels, math.prod(weight.shape[2:-1]), target.lanes(weight.dtype), target)
+    return _tile(op, math.prod(weight.shape[2:-1]), target.lanes(weight.dtype), target)
 
 
-def numbers_of(op: TileConv, x: TensorType, weight: TensorType, target: TileTarget) -> dict[str, int]:
-    """The run-time numbers, `scratch_bytes` and "images" among them."""
+def _tile(op: TileConv | TileTransposed, terms: int, lanes: int, target: TileTarget) -> TileShape:
+    width = op.lengths[-1] if isinstance(op, TileConv) else -(-op.lengths[-1] // op.stride[-1])
+    return tile_shape(width, op.channels, terms, lanes, target)
+
+
+def scratch_bytes(op: TileConv | TileTransposed, x: TensorType, weight: TensorType, target: TileTarget) -> int:
+    """What a task needs on its thread's stack, at most."""
+    return max(n["scratch_bytes"] for n, _ in _numbers(op, x, weight, tile_of(op, x, weight, target)))
+
+
+def _numbers(
+    op: TileConv | TileTransposed, x: TensorType, weight: TensorType, tile: TileShape
+) -> Iterator[tuple[dict[str, int], tuple[int, ...]]]:
+    """For each launch its numbers by name, and its slots."""
+    if isinstance(op, TileConv):
+        by_width = [Phase(0, op.lengths[-1], 0, 1, kernel_of(weight)[-1], op.dilation[-1], op.low[-1])]
+        n = _direct(op, x, weight)
+        yield _finished(n, by_width, op.stride[-1], weight, tile)
+        return
     (y,) = op.infer(x, weight)
-    n = _sizes_of(x, y, op.kernel(weight), op.stride, op.low, op.dilation)
-    n |= {
-        "groups": op.groups, "in_channels": weight.shape[-2], "out_channels": op.channels, "blocks": weight.shape[1],
-    }  # fmt: skip
-    frame = _Frame(n, op.stride[-1])
+    axes = [
+        phases(*numbers)
+        for numbers in zip(op.lengths, kernel_of(weight), op.stride, op.padding, op.dilation, strict=True)
+    ]
+    for outer in itertools.product(*axes[:-1]):
+        yield _finished(_phase(op, x, weight, y, outer, axes[-1]), axes[-1], 1, weight, tile)
 
-    def scratch(rows: int, columns: int) -> int:
-        return weight.dtype.itemsize * (frame.packed(rows, columns) + rows * columns * weight.shape[-1])
 
-    flops = 2 * y.numel * math.prod(weight.shape[2:-1])
-    tasks = n["images"] * n["groups"] * n["out_depth"]
-    work = Work(n["out_height"], n["out_width"], tasks, n["blocks"], flops, scratch)
-    cut = blocks(work, tile_of(op, x, weight, target))
-    n |= frame.numbers(cut)
+def _direct(op: TileConv, x: TensorType, weight: TensorType) -> dict[str, int]:
+    (y,) = op.infer(x, weight)
+    n = sizes(x, y, op.groups, kernel_of(weight), op.stride, op.low, op.dilation)
+    block, channels = weight.shape[-1], weight.shape[-2]
     return n | {
-        "chunk_blocks": cut.chunk, "channel_chunks": math.ceil(n["blocks"] / cut.chunk),
-        "scratch_bytes": scratch(cut.rows, cut.columns),
+        "blocks": weight.shape[1], "phases": 1, "phase_width": n["out_width"],
+        "merged": int(n["dilation_height"] == 1), "weight_height": channels * block,
+        "first_depth": 0, "first_height": 0, "step_depth": 1,
+        "y_offset": 0, "y_depth": n["out_height"] * n["out_width"], "y_row": n["out_width"],
     }  # fmt: skip
 
 
-def _weight_gradient(node: Node, op: TileWeightGrad, target: TileTarget) -> Launch:
-    x, y = (v.type for v in node.operands)
-    wide = node.result.type.dtype
-    lanes = target.lanes(wide)
-    kernel = TileKernel(CHANNELS_WEIGHT, x.dtype, op.rows, op.block // lanes, lanes, op.stride[-1])
-    numbers = weight_numbers_of(op, x, y)
-    return Launch(
-        kernel, (*node.operands, node.result), tuple(numbers.get(k, 1) for k in SLOTS), (),
-        op.strands * op.groups * numbers["channel_chunks"], multiplications(node),
-        f"weight gradient of {list(op.kernel)} in tiles of {op.rows} by {op.block}",
-    )  # fmt: skip
-
-
-def weight_tile(
-    kernel: Shape, dilation: tuple[int, ...], channels: tuple[int, int], pixels: int, wide: DType, target: TileTarget
-) -> TileShape:
-    """The register tile of a weight gradient for (input, output) channels in each group."""
-    length = channels[0] * (kernel[-1] if dilation[-1] == 1 else 1)
-    return tile_shape(length, channels[1], pixels, target.lanes(wide), target)
-
-
-def strands_of(kernel: Shape, channels: tuple[int, int], pixels: int) -> int:
-    """How many parts a weight gradient is added up in: few, because each takes memory."""
-    flops = 2 * pixels * math.prod(kernel) * math.prod(channels)
-    return max(1, min(MIN_TASKS, pixels // _PIXELS_OF_STRAND, flops // TASK_FLOPS))
-
-
-def weight_numbers_of(op: TileWeightGrad, x: TensorType, y: TensorType) -> dict[str, int]:
-    """The run-time numbers, and `scratch_bytes`."""
-    (result,) = op.infer(x, y)
-    n = _sizes_of(x, y, op.kernel, op.stride, op.padding, op.dilation)
-    step = op.stride[-1]
-    n |= {
-        "groups": op.groups, "in_channels": x.shape[1] // op.groups, "out_channels": y.shape[1] // op.groups,
-        "blocks": result.shape[-1] // op.block, "strands": op.strands,
-        "runs": result.shape[-3], "run_length": op.run_length(x.shape[1] // op.groups),
-        "run_pitch": result.shape[-2], "channel_pitch": result.shape[-1],
+def _phase(
+    op: TileTransposed, x: TensorType, weight: TensorType, y: TensorType, outer: tuple[Phase, ...], inner: list[Phase]
+) -> dict[str, int]:
+    """The numbers for one phase of depth and height, and all of width."""
+    rank = len(op.lengths)
+    full = sizes(x, y, op.groups, kernel_of(weight), op.stride, op.padding, op.dilation)
+    low = max(p.low for p in inner)
+    kernel = (*(p.taps for p in outer), max(p.taps for p in inner))
+    part = y.with_shape((*y.shape[:2], *(p.length for p in outer), y.shape[-1]))
+    lows, dilations = (*(p.low for p in outer), low), (*(p.dilation for p in outer), inner[0].dilation)
+    n = sizes(x, part, op.groups, kernel, (1,) * rank, lows, dilations)
+    block, channels = weight.shape[-1], weight.shape[-2]
+    height = outer[-1].step if outer else 1
+    none = (0,) * (2 - len(outer))
+    offsets, firsts = (*none, *(p.offset for p in outer)), (*none, *(p.first for p in outer))
+    steps = (*(1 for _ in none), *(p.step for p in outer))
+    area = full["out_height"] * full["out_width"]
+    return n | {
+        "blocks": weight.shape[1], "phases": len(inner), "phase_width": inner[0].length,
+        "y_image": full["y_image"], "y_channel": full["y_channel"],
+        "merged": int(n["dilation_height"] == 1 and height == 1), "weight_height": height * channels * block,
+        "first_depth": firsts[0], "first_height": firsts[1], "step_depth": steps[0],
+        "y_offset": offsets[0] * area + offsets[1] * full["out_width"],
+        "y_depth": full["stride_depth"] * area, "y_row": full["stride_height"] * full["out_width"],
     }  # fmt: skip
-    chunk = math.ceil(n["blocks"] / min(n["blocks"], math.ceil(MIN_TASKS / (op.strands * op.groups))))
-    frame = _Frame(n, step)
-    width = chunk * op.block
+
+
+def _finished(
+    n: dict[str, int], by_width: list[Phase], step: int, weight: TensorType, tile: TileShape
+) -> tuple[dict[str, int], tuple[int, ...]]:
+    """Blocks, tasks, and how weights are gone through."""
+    frame = Frame(n, step, max(n["low_width"] - p.low + (p.taps - 1) * p.dilation for p in by_width) + 1)
+    block, places = weight.shape[-1], kernel_of(weight)
 
     def scratch(rows: int, columns: int) -> int:
-        return result.dtype.itemsize * (frame.packed(rows, columns) + rows * columns * width)
+        return weight.dtype.itemsize * (frame.packed(rows, columns) + rows * columns * n["phases"] * block)
 
-    work = Work(n["out_height"], n["out_width"], MIN_TASKS, 1, 0, scratch)
-    cut = blocks(work, TileShape(_LEAST_COLUMNS, 1))
-    n |= frame.numbers(cut) | {"chunk_blocks": chunk, "channel_chunks": math.ceil(n["blocks"] / chunk)}
-    units = n["images"] * n["out_depth"] * n["row_blocks"] * n["column_blocks"]
-    near = max(1, _NEAR_PIXELS // cut.columns)
-    return n | {"units": units, "near_rows": near, "scratch_bytes": scratch(cut.rows, cut.columns)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The input that a block of the output needs."""
-
-    n: Mapping[str, int]
-    step: int
-
-    @property
-    def row_step(self) -> int:
-        """Rows of the input from one packed row to the next."""
-        return self.n["stride_height"] if self.n["kernel_height"] == 1 else 1
-
-    def pitch(self, columns: int) -> int:
-        """Packed columns."""
-        return (columns - 1) * self.step + (self.n["kernel_width"] - 1) * self.n["dilation_width"] + 1
-
-    def rows(self, rows: int) -> int:
-        """Packed rows."""
-        down = self.n["stride_height"] // self.row_step
-        return (rows - 1) * down + (self.n["kernel_height"] - 1) * self.n["dilation_height"] + 1
-
-    def packed(self, rows: int, columns: int) -> int:
-        """Packed elements."""
-        return self.n["kernel_depth"] * self.n["in_channels"] * self.rows(rows) * self.pitch(columns)
-
-    def numbers(self, cut: Blocks) -> dict[str, int]:
-        """Blocks and what is packed for each."""
-        return {
-            "rows": cut.rows, "columns": cut.columns, "row_step": self.row_step,
-            "row_blocks": math.ceil(self.n["out_height"] / cut.rows),
-            "column_blocks": math.ceil(self.n["out_width"] / cut.columns),
-            "pitch": self.pitch(cut.columns), "packed_rows": self.rows(cut.rows),
-        }  # fmt: skip
-
-
-def _sizes_of(
-    x: TensorType, y: TensorType, kernel: Shape, stride: tuple[int, ...], low: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> dict[str, int]:  # fmt: skip
-    """Lengths and strides."""
-    found = {
-        "images": x.shape[0], "x_image": math.prod(x.shape[1:]), "x_channel": math.prod(x.shape[2:]),
-        "y_image": math.prod(y.shape[1:]), "y_channel": math.prod(y.shape[2:]),
+    flops = 2 * n["images"] * n["y_image"] * math.prod(weight.shape[2:-1])
+    tasks = n["images"] * n["groups"] * n["out_depth"]
+    cut = blocks(Work(n["out_height"], n["phase_width"], tasks, n["blocks"], flops, scratch), tile)
+    unit = weight.shape[-2] * block
+    tall = places[-2] if len(places) > 1 else 1
+    plane = tall * places[-1] * unit
+    start = n["first_depth"] * plane + n["first_height"] * unit
+    n = n | frame.numbers(cut, n["phase_width"])
+    n |= {
+        "chunk_blocks": cut.chunk, "channel_chunks": math.ceil(n["blocks"] / cut.chunk),
+        "weight_block": math.prod(places) * unit, "weight_width": by_width[0].step * tall * unit,
+        "weight_depth": n["step_depth"] * plane, "scratch_bytes": scratch(cut.rows, cut.columns),
     }  # fmt: skip
-    by_axis: dict[str, tuple[tuple[int, ...], int]] = {
-        "in": (x.shape[2:], 1), "out": (y.shape[2:], 1), "kernel": (kernel, 1), "stride": (stride, 1),
-        "low": (low, 0), "dilation": (dilation, 1),
-    }  # fmt: skip
-    for name, (values, fill) in by_axis.items():
-        for axis, value in zip(("depth", "height", "width"), _three(values, fill), strict=True):
-            found[f"{name}_{axis}"] = value
-    return found
+    table = [x for p in by_width for x in (p.taps, n["low_width"] - p.low, start + p.first * tall * unit)]
+    return n, (*(n.get(k, 1) for k in SLOTS), *table)

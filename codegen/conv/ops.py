@@ -23,7 +23,7 @@ from jitgrad.ir.errors import ShapeError, operand_lines
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import Op, op
 from jitgrad.ir.ops.broadcast import Sum, accumulator_dtype
-from jitgrad.ir.ops.conv import Conv, ConvWeightGrad
+from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
 from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute, Reshape
@@ -51,22 +51,15 @@ class TileConv(Op):
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Shapes that fit; the rules that users meet are `Conv`'s."""
-        x, weight = operands
-        rank, groups = len(self.lengths), self.groups
-        fits = x.ndim == rank + 2 and weight.ndim == rank + 4 and weight.dtype is accumulator_dtype(x.dtype)
-        if not fits or weight.shape[0] != groups or x.shape[1] != groups * weight.shape[-2]:
-            raise ShapeError(f"tile_conv: operands that do not fit{operand_lines(operands)}")
-        return (x.with_shape((x.shape[0], groups * self.channels, *self.lengths)),)
-
-    def kernel(self, weight: TensorType) -> Shape:
-        """The kernel's lengths, axis by axis."""
-        places = weight.shape[2:-2]
-        return tuple(places[k] for k in np.argsort(_ORDER[len(places)]))
+        x, _ = operands
+        _check_operands(self.name, operands, len(self.lengths), self.groups)
+        return (x.with_shape((x.shape[0], self.groups * self.channels, *self.lengths)),)
 
     def reference(self, *operands: Array) -> Array:
         """`Conv`'s, on an input that is padded by hand."""
         x, packed = operands
-        weight = self._unpacked(packed)
+        weight = unpacked(packed, self.channels)
+        weight = weight.reshape(-1, *weight.shape[2:])
         needed = [
             (n - 1) * s + (k - 1) * d + 1
             for n, s, k, d in zip(self.lengths, self.stride, weight.shape[2:], self.dilation, strict=True)
@@ -77,13 +70,58 @@ class TileConv(Op):
         conv = Conv(self.stride, (0,) * len(needed), self.dilation, self.groups)
         return np.asarray(conv.reference(padded.astype(weight.dtype), weight)).astype(x.dtype)
 
-    def _unpacked(self, packed: Array) -> Array:
-        """[o, c, ...]"""
-        rank = packed.ndim - 4
-        back = [2 + int(k) for k in np.argsort(_ORDER[rank])]
-        weight = packed.transpose(0, 1, rank + 3, rank + 2, *back)
-        blocks = weight.reshape(self.groups, -1, *weight.shape[3:])[:, : self.channels]
-        return blocks.reshape(-1, *weight.shape[3:])
+
+@op
+class TileTransposed(Op):
+    """The transpose of a convolution in its input, which gets spatial `lengths`; fields are `ConvInputGrad`'s.
+
+    The weight is packed with its channels swapped and its places reversed. `channels` are the result's, in each group.
+    """
+
+    lengths: Shape
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    channels: int
+    name = "tile_transposed"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Shapes that fit; the rules that users meet are `ConvInputGrad`'s."""
+        y, _ = operands
+        _check_operands(self.name, operands, len(self.lengths), self.groups)
+        return (y.with_shape((y.shape[0], self.groups * self.channels, *self.lengths)),)
+
+    def reference(self, *operands: Array) -> Array:
+        """`ConvInputGrad`'s."""
+        y, packed = operands
+        weight = unpacked(packed, self.channels)
+        rank = weight.ndim - 3
+        weight = np.flip(weight, tuple(range(3, 3 + rank))).swapaxes(1, 2)
+        weight = weight.reshape(-1, *weight.shape[2:])
+        grad = ConvInputGrad(self.lengths, self.stride, self.padding, self.dilation, self.groups)
+        return np.asarray(grad.reference(y.astype(weight.dtype), weight)).astype(y.dtype)
+
+
+def _check_operands(name: str, operands: tuple[TensorType, ...], rank: int, groups: int) -> None:
+    x, weight = operands
+    fits = x.ndim == rank + 2 and weight.ndim == rank + 4 and weight.dtype is accumulator_dtype(x.dtype)
+    if not fits or weight.shape[0] != groups or x.shape[1] != groups * weight.shape[-2]:
+        raise ShapeError(f"{name}: operands that do not fit{operand_lines(operands)}")
+
+
+def kernel_of(weight: TensorType) -> Shape:
+    """The lengths of a packed kernel, axis by axis."""
+    places = weight.shape[2:-2]
+    return tuple(places[int(k)] for k in np.argsort(_ORDER[len(places)]))
+
+
+def unpacked(packed: Array, channels: int) -> Array:
+    """A weight [groups, o, c, ...] from its packed form."""
+    rank = packed.ndim - 4
+    back = [2 + int(k) for k in np.argsort(_ORDER[rank])]
+    weight = packed.transpose(0, 1, rank + 3, rank + 2, *back)
+    return weight.reshape(weight.shape[0], -1, *weight.shape[3:])[:, :channels]
 
 
 @op
@@ -189,17 +227,13 @@ def multiplications(node: Node) -> int:
     if isinstance(node.op, TileWeightGrad):
         x, y = node.operands
         return y.type.numel * math.prod(node.op.kernel) * (x.shape[1] // node.op.groups)
-    return node.result.type.numel * math.prod(node.operands[1].shape[2:-1])
+    result = node.result.type.numel * math.prod(node.operands[1].shape[2:-1])
+    return result // math.prod(node.op.stride) if isinstance(node.op, TileTransposed) else result
 
 
-TILE_OPS: Final = (TileConv, TileWeightGrad)
+TILE_OPS: Final = (TileConv, TileTransposed, TileWeightGrad)
 
 __all__ = [
-    "TILE_OPS",
-    "TileConv",
-    "TileWeightGrad",
-    "multiplications",
-    "packed_shape",
-    "packed_weight",
-    "unpacked_weight_gradient",
-]
+    "TILE_OPS", "TileConv", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "packed_shape",
+    "packed_weight", "unpacked_weight_gradient",
+]  # fmt: skip

@@ -94,9 +94,9 @@ class TileBuilder:
             value = self.b.sdiv(value, extent)
         return [value, *reversed(found)]
 
-    def slot(self, index: int) -> ir.Value:
+    def slot(self, index: int | ir.Value) -> ir.Value:
         """Run-time number `index`."""
-        return self.b.load(self.b.gep(self.slots, [I64(index)], source_etype=I64), typ=I64)
+        return self.b.load(self.b.gep(self.slots, [self.number(index)], source_etype=I64), typ=I64)
 
     # Control
 

@@ -3,7 +3,7 @@
     for each task: an image, a group, a depth, a block of rows, a block of columns, a chunk of channel blocks
         pack the input that the block needs: [kernel depth][rows][channels][columns], zeros around it
         for each block of channels
-            for each row, for each tile of it
+            for each phase, for each row, for each tile of it
                 registers [pixel][channel] += input[pixel] * weight[channel], over the kernel and the input channels
             transpose to the output's layout
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ..conv.kernel import TileKernel
+from ..conv.kernel import PHASE_SLOTS, SLOTS, TileKernel
 from .emit_types import I64
 from .tile_builder import Numbers, TileBuilder
 
@@ -34,40 +34,40 @@ class _Forward(TileBuilder):
 
     def run(self) -> ir.Function:
         """The whole function."""
-        n, b = self.n, self.b
+        n = self.n
         self.x, self.weight, self.y = self.buffer(0), self.buffer(1), self.buffer(3 if self.kernel.has_bias else 2)
         self.bias = self.buffer(2) if self.kernel.has_bias else None
         self.row_pitch = self.product(n["in_channels"], n["pitch"])
         self.plane = self.product(n["packed_rows"], self.row_pitch)
         self.packed = self.scratch(self.sum(self.product(n["kernel_depth"], self.plane), self.lanes))
-        self.tile = self.scratch(self.product(n["rows"], n["columns"], self.width))
-        self.merged = b.icmp_signed("==", n["dilation_height"], I64(1))
-        taps = self.product(n["kernel_depth"], n["kernel_height"], n["kernel_width"], n["in_channels"])
-        self.block_size = self.product(taps, self.width)
+        self.tile_row = self.product(n["columns"], n["phases"], self.width)
+        self.tile = self.scratch(self.product(n["rows"], self.tile_row))
         with self.loop(self.end, start=self.begin) as task:
             self._task(task)
         return self.finish()
 
     def _task(self, task: ir.Value) -> None:
-        n = self.n
+        n, b = self.n, self.b
         extents = [n[k] for k in ("groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks")]
         image, group, depth, row_block, column_block, chunk = self.split(task, *extents)
         first_row = self.product(row_block, n["rows"])
-        first_column = self.minimum(self.product(column_block, n["columns"]), self.b.sub(n["out_width"], n["columns"]))
+        first_column = self.minimum(self.product(column_block, n["columns"]), b.sub(n["phase_width"], n["columns"]))
         self._pack(image, group, depth, first_row, first_column)
-        rows = self.minimum(n["rows"], self.b.sub(n["out_height"], first_row))
+        rows = self.minimum(n["rows"], b.sub(n["out_height"], first_row))
         first = self.product(chunk, n["chunk_blocks"])
         last = self.minimum(self.sum(first, n["chunk_blocks"]), n["blocks"])
+        column = self.product(first_column, n["phases"])
         out = self.sum(
-            self.product(image, n["y_image"]), self.product(group, n["out_channels"], n["y_channel"]),
-            self.product(self.sum(self.product(depth, n["out_height"]), first_row), n["out_width"]), first_column,
+            n["y_offset"], self.product(image, n["y_image"]), self.product(group, n["out_channels"], n["y_channel"]),
+            self.product(depth, n["y_depth"]), self.product(first_row, n["y_row"]), column,
         )  # fmt: skip
         with self.loop(last, start=first) as block:
             number = self.sum(self.product(group, n["blocks"]), block)
-            weight = self.at(self.weight, self.product(number, self.block_size), wide=True)
-            with self.loop(rows) as row:
-                self._row(row, weight, number)
-            self._unpack(self.at(self.y, out), self.product(block, self.width), rows)
+            weight = self.at(self.weight, self.product(number, n["weight_block"]), wide=True)
+            with self.loop(n["phases"]) as phase, self.loop(rows) as row:
+                self._row(row, phase, weight, number)
+            length = self.minimum(self.product(n["columns"], n["phases"]), b.sub(n["out_width"], column))
+            self._unpack(self.at(self.y, out), self.product(block, self.width), rows, length)
 
     # Packing
 
@@ -105,18 +105,25 @@ class _Forward(TileBuilder):
 
     # Sums
 
-    def _row(self, row: ir.Value, weight: ir.Value, block: ir.Value) -> None:
+    def _row(self, row: ir.Value, phase: ir.Value, weight: ir.Value, block: ir.Value) -> None:
         """All tiles of a row of the output; the last one is moved back to end with the row."""
         n, b = self.n, self.b
+        at = self.sum(self.product(phase, PHASE_SLOTS), len(SLOTS))
+        places, skipped, weights = (self.slot(self.sum(at, k)) for k in range(PHASE_SLOTS))
         by_row = b.sdiv(n["stride_height"], n["row_step"])
-        start = self.product(row, by_row, self.row_pitch)
+        start = self.sum(self.product(row, by_row, self.row_pitch), skipped)
+        weight = self.at(weight, weights, wide=True)
         with self.loop(n["columns"], step=self.kernel.rows) as j:
             column = self.minimum(j, b.sub(n["columns"], I64(self.kernel.rows)))
             place = self.sum(start, self.product(column, self.kernel.step))
-            target = self.product(self.sum(self.product(row, n["columns"]), column), self.width)
-            self._tile(place, weight, target, block)
+            target = self.sum(
+                self.product(row, self.tile_row),
+                self.product(self.sum(self.product(column, n["phases"]), phase), self.width),
+            )  # fmt: skip
+            self._tile(place, weight, places, self.at(self.tile, target, wide=True), block)
 
-    def _tile(self, place: ir.Value, weight: ir.Value, target: ir.Value, block: ir.Value) -> None:
+    def _tile(self, place: ir.Value, weight: ir.Value, places: ir.Value, target: ir.Value, block: ir.Value) -> None:
+        """One tile: `places` of the kernel along its width, from `place` of the packed input on."""
         n, b, kernel = self.n, self.b, self.kernel
         sums = [[self.cell(self.vector) for _ in range(kernel.vectors)] for _ in range(kernel.rows)]
         for v in range(kernel.vectors):
@@ -125,28 +132,31 @@ class _Forward(TileBuilder):
                 start = self.read(self.at(self.bias, self.product(block, self.width), v * self.lanes, wide=True))
             for row in sums:
                 b.store(start, row[v])
-        ahead = self.cell(weight.type)
-        b.store(weight, ahead)
-        heights = b.select(self.merged, I64(1), n["kernel_height"])
-        depth = b.select(self.merged, self.product(n["in_channels"], n["kernel_height"]), n["in_channels"])
+        merged = b.icmp_signed("!=", n["merged"], I64(0))
+        heights = b.select(merged, I64(1), n["kernel_height"])
+        depth = b.select(merged, self.product(n["in_channels"], n["kernel_height"]), n["in_channels"])
         down = self.product(n["dilation_height"], self.row_pitch)
-        with self.loop(n["kernel_depth"]) as kd, self.loop(n["kernel_width"]) as kw, self.loop(heights) as kh:
+        with self.loop(n["kernel_depth"]) as kd, self.loop(places) as kw, self.loop(heights) as kh:
             tap = self.sum(place, self.product(kd, self.plane), self.product(kw, n["dilation_width"]),
                            self.product(kh, down))  # fmt: skip
-            self._taps(tap, depth, ahead, sums)
+            weights = self.sum(self.product(kd, n["weight_depth"]), self.product(kw, n["weight_width"]),
+                               self.product(kh, n["weight_height"]))  # fmt: skip
+            self._taps(self.at(self.packed, tap, wide=True), self.at(weight, weights, wide=True), depth, sums)
+        by_pixel = self.product(n["phases"], self.width)
         for p, row in enumerate(sums):
             for v, cell in enumerate(row):
-                address = self.at(self.tile, target, p * self.width + v * self.lanes, wide=True)
+                address = self.at(target, self.product(by_pixel, p), v * self.lanes, wide=True)
                 self.write(address, b.load(cell, typ=self.vector))
 
-    def _taps(self, tap: ir.Value, depth: ir.Value, ahead: ir.Value, sums: list[list[ir.Value]]) -> None:
+    def _taps(self, pixel: ir.Value, weight: ir.Value, depth: ir.Value, sums: list[list[ir.Value]]) -> None:
         """The innermost loop."""
-        b, kernel = self.b, self.kernel
-        here = self.cell(ahead.type)
-        b.store(self.at(self.packed, tap, wide=True), here)
+        b, kernel, kind = self.b, self.kernel, pixel.type
+        here, ahead = self.cell(kind), self.cell(kind)
+        b.store(pixel, here)
+        b.store(weight, ahead)
         pitch = self.n["pitch"]
         with self.loop(depth):
-            weight, pixel = b.load(ahead, typ=ahead.type), b.load(here, typ=here.type)
+            weight, pixel = b.load(ahead, typ=kind), b.load(here, typ=kind)
             factors = [self.read(self.at(weight, v * self.lanes, wide=True)) for v in range(kernel.vectors)]
             for p, row in enumerate(sums):
                 x = self.spread(self.at(pixel, p * kernel.step, wide=True))
@@ -157,16 +167,17 @@ class _Forward(TileBuilder):
 
     # The output's layout
 
-    def _unpack(self, out: ir.Value, first_channel: ir.Value, rows: ir.Value) -> None:
-        """From [pixel][channel] to the output: channel by channel, pixels in rows."""
+    def _unpack(self, out: ir.Value, first_channel: ir.Value, rows: ir.Value, length: ir.Value) -> None:
+        """From [pixel][channel] to the output: channel by channel, pixels in rows of `length`."""
         n, b = self.n, self.b
-        whole = b.icmp_signed("==", n["columns"], n["out_width"])
+        row = self.product(n["columns"], n["phases"])
+        whole = b.and_(b.icmp_signed("==", row, n["out_width"]), b.icmp_signed("==", row, n["y_row"]))
         runs = b.select(whole, I64(1), rows)
-        length = b.select(whole, self.product(rows, n["columns"]), n["columns"])
+        length = b.select(whole, self.product(rows, row), length)
         left = b.sub(n["out_channels"], first_channel)
         with self.loop(runs) as run:
-            source = self.product(run, n["columns"], self.width)
-            target = self.at(out, self.product(run, n["out_width"]), self.product(first_channel, n["y_channel"]))
+            source = self.product(run, self.tile_row)
+            target = self.at(out, self.product(run, n["y_row"]), self.product(first_channel, n["y_channel"]))
             with self.loop(self.minimum(left, self.width), step=self.lanes) as c, self.loop(length, self.lanes) as j:
                 self._square(self.sum(source, self.product(j, self.width), c), self.at(target, j), c,
                              b.sub(length, j), b.sub(left, c))  # fmt: skip
