@@ -27,7 +27,7 @@ from .functions.repeating import flip
 from .interchange import CUDA, from_dlpack_device, to_dlpack
 from .moving import move
 from .rebinding import forget_history, replace_data
-from .tensor import Tensor, end_trace, to_array, wrap
+from .tensor import Tensor, end_trace, read_array, to_array, truth, wrap
 
 __all__ = ["convert"]
 
@@ -192,7 +192,7 @@ def item(self: Tensor) -> Any:
     >>> jg.tensor([2.5]).item()
     2.5
     """
-    array = to_array(self)
+    array = read_array(self)
     if array.size != 1:
         raise located(ShapeError(f"a Tensor with {array.size} elements cannot be converted to Scalar"))
     return _as_numpy_kind(array).item()
@@ -206,7 +206,7 @@ def _as_numpy_kind(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @public(function=False)
 def tolist(self: Tensor) -> Any:
     """The elements as nested lists of Python numbers."""
-    return _as_numpy_kind(to_array(self)).tolist()
+    return _as_numpy_kind(read_array(self)).tolist()
 
 
 @public(function=False)
@@ -248,7 +248,7 @@ def _array_wrap(self: Tensor, array: np.ndarray[Any, Any], context: Any = None, 
 
 def _to_bool(self: Tensor) -> bool:
     if self.ndim == 0 or self.type_.numel == 1:
-        return bool(to_array(self).item())
+        return truth(self)
     if self.type_.numel == 0:
         raise located(ShapeError("Boolean value of Tensor with no values is ambiguous"))
     raise located(ShapeError("Boolean value of Tensor with more than one value is ambiguous"))

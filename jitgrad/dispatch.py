@@ -54,7 +54,7 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     if mode.levels and (level := innermost([t._data for t in operands])) is not None:
         return _apply_at(level, op, operands)
     tracer = mode.tracer
-    if tracer is None or tracer.ends_before(operands):
+    if tracer is None or tracer.ends_before(operands, op):
         tracer = None
         data = [t._data for t in operands]
         types = tuple([tensor_type(x.shape, x.dtype) for x in data])

@@ -21,7 +21,7 @@ from jitgrad.ir.errors import ArgumentError
 from .errors import located
 from .functions.registry import public
 from .mode import local
-from .tensor import Tensor, to_array
+from .tensor import Tensor, read_array
 
 Array = np.ndarray[Any, Any]
 
@@ -193,7 +193,7 @@ def tensor_text(t: Tensor) -> str:
     name = type(t).__name__
     prefix = "tensor(" if name in ("Tensor", "Parameter") else f"{name}("
     indent = len(prefix)
-    array = to_array(t)
+    array = read_array(t)
     if array.dtype == dtypes.bfloat16.np:
         array = array.astype(np.float32)
     text = "[]"
@@ -218,7 +218,7 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
 
 def _format(self: Tensor, spec: str) -> str:
     if self.ndim == 0:
-        return format(to_array(self).item(), spec)
+        return format(read_array(self).item(), spec)
     return object.__format__(self, spec)
 
 

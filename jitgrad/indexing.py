@@ -26,8 +26,9 @@ from .aliasing import check_writable, put, views, write
 from .dispatch import apply, beside, constant, shared
 from .errors import located
 from .functions.pointwise import filled
+from .functions.positions import places
 from .memo import Memo
-from .tensor import Tensor, to_array
+from .tensor import Tensor, made_by_host, read_array
 
 _known_views: Memo[tuple[View, ...]] = Memo(limit=10_000)
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)
@@ -120,7 +121,7 @@ def _index_tensor(item: Any) -> Tensor:
 
 def _nested(item: Any) -> Any:
     if isinstance(item, Tensor):
-        return to_array(item)
+        return read_array(item)
     if isinstance(item, (list, tuple, range)):
         return [_nested(x) for x in item]
     return item
@@ -145,10 +146,10 @@ def _items(index: Any) -> list[Any]:
             out.append(bool(item))
         elif isinstance(item, Tensor):
             scalar = item.ndim == 0 and item.dtype.kind == "int" and item.dtype is not dtypes.uint8
-            out.append(int(to_array(item)) if scalar else _index_tensor(item))
+            out.append(int(read_array(item)) if scalar else _index_tensor(item))
         elif isinstance(item, (list, tuple, range, np.ndarray)):
             array = _index_tensor(item)
-            out.append(int(to_array(array)) if array.ndim == 0 and array.dtype.kind == "int" else array)
+            out.append(int(read_array(array)) if array.ndim == 0 and array.dtype.kind == "int" else array)
         elif isinstance(item, numbers.Integral) or hasattr(item, "__index__"):
             out.append(operator.index(item))
         else:
@@ -236,8 +237,8 @@ def _coordinates(plan: _Plan) -> dict[int, Tensor]:
         if index.dtype in _INDEX_DTYPES:
             found[axis] = index
         else:
-            for k, places in enumerate(np.nonzero(to_array(index))):
-                found[axis + k] = constant(places)
+            for k, vector in enumerate(made_by_host(places, (index,))):
+                found[axis + k] = vector
     shapes = {tuple(i.shape) for i in found.values()}
     if len(shapes) > 1:
         try:

@@ -6,6 +6,7 @@ import math
 import weakref
 
 from jitgrad.ir.errors import AutogradError
+from jitgrad.ir.graph import Value
 from jitgrad.ir.op import View
 
 from .aliasing import check_writable, storage_of, view
@@ -25,7 +26,7 @@ def view_in_place(t: Tensor, op: View, what: str) -> Tensor:
         tracer.rebased(t)
     old = _stand_in(t)
     if tracer is not None and local.mode.tracer is not None:
-        local.mode.tracer.note((old,))
+        local.mode.tracer.note((old, t))
     out = view(op, old)
     t._data, t._view, t._storage = out._data, out._view, out._storage
     t._node, t._index, t._requires_grad = out._node, out._index, out._requires_grad
@@ -56,7 +57,7 @@ def forget_history(t: Tensor) -> None:
     tracer = None if isinstance(t._data, LevelData) else local.mode.tracer
     if tracer is not None and t._requires_grad:
         tracer.rebased(t)
-    if tracer is not None and local.mode.tracer is not None and t._requires_grad:
+    if t._data.__class__ is Value and local.mode.tracer is not None and t._requires_grad:
         t._data = local.mode.tracer.detached(t._data)
     t._node, t._index, t._requires_grad = None, 0, False
 

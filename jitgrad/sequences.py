@@ -19,7 +19,7 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, OperationError
 from .errors import located
 from .mode import local
 from .promotion import number_dtype
-from .tensor import Tensor, to_array
+from .tensor import Tensor, read_array
 
 _NUMBERS = (bool, int, float, complex)
 _PLAIN = frozenset(_NUMBERS)
@@ -65,7 +65,7 @@ def _numbers(data: Any, found: set[DType], depth: int) -> Any:
         if data.ndim and data.numel() != 1:  # type: ignore[attr-defined]
             raise located(ArgumentError("only one element tensors can be converted to Python scalars"))
         found.add(data.dtype)
-        return to_array(data).reshape(())[()]
+        return read_array(data).reshape(())[()]
     if data is None:
         raise located(OperationError("Could not infer dtype of NoneType"))
     if isinstance(data, (str, bytes)) or not hasattr(data, "__len__"):

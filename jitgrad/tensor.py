@@ -8,6 +8,7 @@ Methods that are also functions are attached by the modules in `functions/`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import AutogradError
 from jitgrad.ir.types import CPU, Device, TensorType
 
-from .arrays import on_host
+from .arrays import on_device, on_host
 from .backend import DeviceArray
 from .levels import LevelData
 from .mode import local
@@ -257,15 +258,53 @@ def wrap(data: Any, cls: type[Tensor] = Tensor) -> Tensor:
 
 
 def end_trace() -> None:
-    """End the traced segment, if there is one, because data is about to be read."""
+    """End the trace, if there is one, because data is about to be reached that others may write to."""
     tracer = local.mode.tracer
     if tracer is not None:
         tracer.materialise("the value of a tensor was read")
 
 
 def to_array(t: Tensor) -> np.ndarray[Any, Any]:
-    """The data as a NumPy array sharing memory, or a copy from a device. While tracing, this ends the segment first."""
-    while isinstance(t._data, LevelData):
-        t = t._data.values()
+    """The data as a NumPy array sharing memory, or a copy from a device. While tracing, this ends the trace first."""
+    t = _outermost(t)
     end_trace()
     return on_host(t._data)
+
+
+def _outermost(t: Tensor) -> Tensor:
+    """The tensor with the elements of `t` outside all transforms; raises where a transform has several samples."""
+    while isinstance(t._data, LevelData):
+        t = t._data.values()
+    return t
+
+
+def read_array(t: Tensor) -> np.ndarray[Any, Any]:
+    """The data as a NumPy array that is only read. While tracing, what follows holds for these elements."""
+    t = _outermost(t)
+    tracer = local.mode.tracer
+    return on_host(t._data) if tracer is None else tracer.read(t)
+
+
+def truth(t: Tensor) -> bool:
+    """Whether the only element is not zero. While tracing, what follows holds for this answer."""
+    t = _outermost(t)
+    tracer = local.mode.tracer
+    return _is_true(on_host(t._data)) if tracer is None else tracer.outcome(t, _is_true)
+
+
+def _is_true(array: np.ndarray[Any, Any]) -> bool:
+    return bool(array.item())
+
+
+def made_by_host(function: Callable[..., list[Any]], tensors: tuple[Tensor, ...], *fixed: Any) -> list[Tensor]:
+    """Tensors of the arrays that a module's function makes of the elements, `function(*arrays, *fixed)`.
+
+    Their shapes may depend on the elements: while tracing, what follows holds for these shapes.
+    """
+    tensors = tuple(map(_outermost, tensors))
+    tracer = local.mode.tracer
+    if tracer is not None:
+        return tracer.computed(function, tensors, fixed)
+    arrays = function(*[on_host(t._data) for t in tensors], *fixed)
+    place = tensors[0].device
+    return [wrap(on_device(x, place)) for x in arrays]

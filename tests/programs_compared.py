@@ -22,7 +22,7 @@ def _seen(program, compile):
     jg.manual_seed(7)
     seen = []
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*runs eagerly")
+        warnings.filterwarnings("ignore", ".*Python runs at each call")
         for step in program(compile):
             seen.append(_snapshot(step))
     return seen
@@ -49,5 +49,8 @@ def _compare(want, got, where):
         assert want.keys() == got.keys(), where
         for key in want:
             _compare(want[key], got[key], where)
+    elif isinstance(want, float):
+        assert type(got) is float, where
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=where)
     else:
         assert want == got, where

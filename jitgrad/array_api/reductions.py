@@ -10,12 +10,11 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ArgumentError
 
-from ..dispatch import constant
 from ..errors import located
 from ..functions import joining
 from ..functions import shape as shapes
 from ..functions.registry import FUNCTIONS
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor, made_by_host
 
 __all__ = [
     "all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "isin", "max",
@@ -167,6 +166,12 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
+def _unique(array: Any) -> list[Any]:
+    """What `numpy.unique` finds."""
+    found = np.unique(array, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+    return [*found]
+
+
 def unique_all(x: Tensor, /) -> UniqueAll:
     """The different elements with their places, inverse and counts; NaNs all differ.
 
@@ -174,13 +179,8 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     >>> xp.unique_all(xp.asarray([3, 1, 3])).counts
     tensor([1, 2])
     """
-    array = to_array(x)
-    values, places, inverse, counts = np.unique(
-        array, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-    )
-    return UniqueAll(
-        constant(values), constant(places), shapes.reshape(constant(inverse), tuple(x.shape)), constant(counts)
-    )
+    values, places, inverse, counts = made_by_host(_unique, (x,))
+    return UniqueAll(values, places, shapes.reshape(inverse, tuple(x.shape)), counts)
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
@@ -197,4 +197,4 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
 
 def unique_values(x: Tensor, /) -> Tensor:
     """The different elements."""
-    return constant(np.unique(to_array(x), equal_nan=False))
+    return unique_all(x).values

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from .grad_mode import enable_grad, no_grad
 from .hooks import run_after_accumulation, run_hooks
 
 TensorOrTensors = Any
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _tuple(x: Any) -> tuple[Any, ...]:
@@ -63,7 +65,6 @@ def _run(
 ) -> dict[Any, Any]:
     tracer = local.mode.tracer
     if tracer is not None:
-        tracer.before_backward(engine.collect([edge(t) for t in outputs if t._requires_grad]))
         with tracer.module("backward"):
             return _run_here(outputs, given, targets, retain, create)
     return _run_here(outputs, given, targets, retain, create)
@@ -80,6 +81,24 @@ def _run_here(
         return engine.backward(roots, cotangents, targets, retain=keep, create=create)
 
 
+def _beside_traces(f: F) -> F:
+    """`f` of outputs, run eagerly where a trace is going on in which their history is no part of the graph."""
+
+    @functools.wraps(f)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        tracer = local.mode.tracer
+        if tracer is None:
+            return f(*args, **kwargs)
+        outputs = _tuple(args[0] if args else next(iter(kwargs.values())))
+        tracer.before_backward(engine.collect([edge(t) for t in outputs if t._requires_grad]))
+        tracer = local.mode.tracer  # another one, if the trace has ended there
+        with tracer.paused() if tracer is not None and tracer.reruns else nullcontext():
+            return f(*args, **kwargs)
+
+    return function  # type: ignore[return-value]
+
+
+@_beside_traces
 def backward(
     tensors: TensorOrTensors,
     grad_tensors: TensorOrTensors | None = None,
@@ -149,6 +168,7 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
         before.add_(made)  # type: ignore[attr-defined]
 
 
+@_beside_traces
 def grad(
     outputs: TensorOrTensors,
     inputs: TensorOrTensors,

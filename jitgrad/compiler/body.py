@@ -60,6 +60,8 @@ class Body:
 class BodyTracer(Tracer):
     """The tracer of one such function, inside the trace `outer` (none if a layer builds its own loop)."""
 
+    cuts_in_place = False
+
     def __init__(self, outer: Tracer | None) -> None:
         super().__init__(())
         self.outer = outer
@@ -134,7 +136,11 @@ class BodyTracer(Tracer):
         """Give up."""
         raise Uncapturable(reason)
 
-    def ends_before(self, operands: Sequence[Tensor]) -> bool:
+    def ask(self, tensors: Sequence[Tensor], question: Any) -> Any:
+        """Give up."""
+        raise Uncapturable("the value of a tensor was read")
+
+    def ends_before(self, operands: Sequence[Tensor], op: Op | None = None) -> bool:
         """Tensors elsewhere give up; else the trace goes on."""
         return self.placement.end_unless_takes(self, operands)
 

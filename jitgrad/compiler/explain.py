@@ -62,6 +62,14 @@ def _short(part: Any) -> str:
     return text if len(text) < 60 else text[:57] + "..."
 
 
+def _kernels(executable: Any) -> int:
+    return len(executable.kernels)
+
+
+def _compiled(executable: Any) -> int:
+    return int(executable.stats.compiled)
+
+
 @dataclass(frozen=True)
 class Explanation:
     """The answer of `f.explain()`. Printing it gives one screen; the fields are for programs."""
@@ -84,8 +92,9 @@ class Explanation:
 
     @property
     def kernels(self) -> int:
-        """Kernels in all specialisations."""
-        return sum(len(e.executable.kernels) for e in self.specialisations)
+        """Kernels in all specialisations; one that several share counts once."""
+        executables = {id(x): x for e in self.specialisations for x in e.executables}
+        return sum(len(x.kernels) for x in executables.values())
 
     @property
     def compile_ms(self) -> float:
@@ -96,12 +105,14 @@ class Explanation:
         lines = [f"{self.name}: {self.calls} calls, {len(self.specialisations)} specialisations"]
         for i, e in enumerate(self.specialisations):
             stats = e.executable.stats
+            kernels, compiled = (sum(map(count, e.executables)) for count in (_kernels, _compiled))
             lines.append(
-                f"  [{i}] {e.runs} runs; {len(e.graph.nodes)} nodes -> {len(e.executable.kernels)} kernels "
-                f"({stats.compiled} compiled, {stats.reused} reused); "
+                f"  [{i}] {e.runs} runs; {len(e.graph.nodes)} nodes -> {kernels} kernels "
+                f"({compiled} compiled, {kernels - compiled} reused); "
                 f"trace {e.trace_ms:.1f} ms, compile {e.compile_ms:.1f} ms"
             )
             lines.append(f"      inputs: {', '.join(map(str, e.types))}")
+            lines += [f"      segment ended: {cut}" for cut in e.cuts]
             stages = ", ".join(f"{name} {ms:.1f}" for name, ms in stats.stages_ms.items())
             lines.append(
                 f"      a call: {stats.bytes / 1e6:.3g} MB, {stats.flops / 1e6:.3g} Mflop, "
@@ -109,9 +120,7 @@ class Explanation:
             )
             if stats.host_steps:
                 lines.append(f"      {stats.host_steps} operations have no kernel and run through NumPy on the host")
-        lines += [
-            f"  eager ({e.runs} runs): {e.reason}" + (f" at {e.location}" if e.location else "") for e in self.eager
-        ]
+        lines += [f"  {e}" for e in self.eager]
         lines += [f"  not kept ({count} calls): {reason}" for reason, count in self.not_kept.items()]
         lines += [f"  miss {i + 1}: {miss}" for i, miss in enumerate(self.misses)]
         return "\n".join(lines)

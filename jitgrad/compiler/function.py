@@ -21,30 +21,24 @@ from .. import pytree
 from ..backend import load_if_numba_is
 from ..dump import observer_for, write
 from ..mode import local
-from ..tensor import Tensor, rebinding
+from ..tensor import Tensor
+from .cuts import Refused
 from .effects import may_have_effects, noticed
 from .explain import Explanation, Miss, describe_miss
 from .fingerprint import StandsForFunction, tensors_in
-from .guards import Guards
 from .key import call_key, flatten_call
 from .materialise import run_segment
 from .names import name_inputs
 from .results import unrepeatable
-from .specialise import REFUSED, Escapes, Specialisation, replay, specialise
+from .retrace import Rerun, Retracer
+from .specialise import REFUSED, Escapes, finish, specialise
 from .tracer import Tracer
+from .tree import UNKNOWN, Tree, ends, graft, varies, walk
 
 _MAX_SPECIALISATIONS = 128
 _MAX_WITH_ONE_KEY = 16
+_MOST_UNKEPT = 3  # calls with different keys that could not be kept
 _OWN_REFERENCES = 4  # to a user's array: the tracer's list, its tensor, the loop below and the question itself
-
-
-class _Eager:
-    """A key under which the function runs eagerly, and why."""
-
-    def __init__(self, reason: str, location: str | None) -> None:
-        self.reason = reason
-        self.location = location
-        self.runs = 0
 
 
 class CompiledFunction(StandsForFunction):
@@ -56,9 +50,11 @@ class CompiledFunction(StandsForFunction):
         self._name = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "").replace(".", "_")
         self._fullgraph = fullgraph
         self._dump = dump
-        self._entries: dict[Any, list[Specialisation | _Eager]] = {}
+        self._entries: dict[Any, list[Tree | Rerun]] = {}
         self._last_key: Any = None
-        self._escaped: dict[Any, None] = {}
+        self._unkept: dict[Any, None] = {}
+        self._unkept_in_a_row = 0
+        self._always: Rerun | None = None  # for calls with new keys, once several could not be kept
         self._misses: deque[Miss] = deque(maxlen=_MAX_SPECIALISATIONS)
         self._not_kept: Counter[str] = Counter()
         self._calls = 0
@@ -67,70 +63,90 @@ class CompiledFunction(StandsForFunction):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        mode = local.mode
-        if mode.tracer is not None or not config.compile:
+        tracer = local.mode.tracer
+        if tracer is not None:
+            return tracer.nested(self, self._f, args, kwargs)
+        if not config.compile:
             return self._f(*args, **kwargs)
         self._calls += 1
         leaves, structure = flatten_call(args, kwargs)
         key = call_key(self._f, leaves, structure)
         for entry in self._entries.get(key, ()):
-            if isinstance(entry, _Eager):
-                entry.runs += 1
-                return self._f(*args, **kwargs)
-            if entry.guards.hold(leaves):
-                result = replay(entry, leaves)
-                return self._f(*args, **kwargs) if result is REFUSED else result
+            if entry.__class__ is Rerun:
+                return entry(self._f, args, kwargs)
+            if entry.guards.hold(leaves):  # type: ignore[union-attr]
+                result = walk(entry, leaves)  # type: ignore[arg-type]
+                if result is REFUSED:
+                    return self._f(*args, **kwargs)
+                if result is not UNKNOWN:
+                    return result
+        if self._always is not None:
+            return self._always(self._f, args, kwargs)
         self._note_miss(key)
         return self._trace(key, leaves, args, kwargs)
 
     def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
-        tracer = Tracer(leaves, self._fullgraph)
+        tracer = Tracer(leaves, self._fullgraph, self._name)
+        tracer.dump, tracer.reached = self._dump, list(tensors_in(key[2]))
+        tracer.continued = lambda: None if self._fullgraph else Retracer(self._name)
         mode = local.mode
         start = time.perf_counter()
-        rebound = rebinding.count
         mode.tracer = tracer
         try:
             with noticed(tracer, may_have_effects(self._f, key[2])):
                 box = [self._f(*args, **kwargs)]
-        except BaseException:
-            if mode.tracer is tracer:
+            _settle(tracer)
+        except BaseException as error:
+            if isinstance(error, Refused):
                 mode.tracer = None
-                if not self._fullgraph:
-                    run_segment(tracer)
+                error.__cause__ = error.with_traceback(None).__cause__.with_traceback(None)  # frames hold tensors
+                return self._after_refusal(tracer, key, args, kwargs)
+            if not self._fullgraph:
+                _settle(tracer, always=True)
             raise
         finally:
             mode.tracer = None
-        trace_ms = (time.perf_counter() - start) * 1e3
+        if tracer.refused:  # and the function has swallowed what it was told
+            return self._after_refusal(tracer, key, args, kwargs)
         if tracer.broken is not None:
-            self._run_eagerly_from_now_on(key, tracer.broken, tracer.broken_at)
+            self._run_python_from_now_on(key, tracer.broken, tracer.broken_at)
             return box[0]
+        trace_ms = (time.perf_counter() - start) * 1e3
         reason = self._why_not_replayable(tracer, key, (args, kwargs), box)
         name_inputs(tracer, self._f, args, kwargs)
-        result = self._finish(tracer, key, leaves, box[0], reason, rebound, trace_ms)
+        result = self._finish(tracer, key, leaves, box[0], reason, trace_ms)
         return self._f(*args, **kwargs) if result is REFUSED else result
 
     def _finish(
-        self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, reason: str | None, rebound: int,
-        trace_ms: float,
-    ) -> Any:  # fmt: skip
+        self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, reason: str | None, trace_ms: float
+    ) -> Any:
         if reason is None:
             try:
-                spec = specialise(tracer, result, self._name, observer_for(self._dump, self._name), trace_ms)
-                spec.guards = Guards(tracer, leaves, rebound, tensors_in(key[2]))
+                spec = specialise(tracer, result, observer_for(self._dump, self._name), trace_ms)
             except Escapes as escape:
                 reason = str(escape)
         if reason is not None:
-            if self._fullgraph and key in self._escaped:
+            if self._fullgraph and key in self._unkept:
                 raise CompileError(f"compile(fullgraph=True): {reason}")
-            if key in self._escaped:
-                self._run_eagerly_from_now_on(key, reason, None)
-            self._escaped[key] = None
-            _keep_newest(self._escaped)
+            self._unkept_in_a_row += 1
+            if key in self._unkept or self._unkept_in_a_row > _MOST_UNKEPT:
+                self._run_python_from_now_on(key, reason, None)
+            self._unkept[key] = None
+            _keep_newest(self._unkept)
             self._not_kept[reason] += 1
             run_segment(tracer)
             return result
-        self._store(key, spec)
-        return replay(spec, leaves)
+        self._unkept_in_a_row = 0
+        cuts = tracer.cuts
+        arrays = cuts.arrays()
+        self._store(key, graft(self._trees(key), cuts.made, spec, leaves))
+        return finish(spec, leaves, arrays, cuts.computed)
+
+    def _after_refusal(self, tracer: Tracer, key: Any, args: Any, kwargs: Any) -> Any:
+        """Fail, or go on, as eager code does: from the start, if Python did nothing yet that would happen twice."""
+        if self._why_not_replayable(tracer, key, (args, kwargs), [None]) is not None:
+            run_segment(tracer)
+        return self._f(*args, **kwargs)
 
     def _why_not_replayable(self, tracer: Tracer, key: Any, call: Any, box: list[Any]) -> str | None:
         """Effects on Python objects that a replay would lose."""
@@ -151,6 +167,8 @@ class CompiledFunction(StandsForFunction):
             return "the call changed " + ("its arguments or modes" if same_values else "Python values it depends on")
         if any(sys.getrefcount(array) <= _OWN_REFERENCES for array in tracer.arrays):
             return "a NumPy array made during the call became a tensor"
+        if tracer.arrays and tracer.changed_array([s.tensor for s in tracer.outside.values()]):
+            return "the call changed a NumPy array"
         reason = tracer.lost or unrepeatable(box)
         if reason is not None:
             return reason
@@ -162,19 +180,31 @@ class CompiledFunction(StandsForFunction):
                 return "tensors made by the call are kept by Python objects outside it"
         return None
 
-    def _run_eagerly_from_now_on(self, key: Any, reason: str, location: str | None) -> None:
+    def _run_python_from_now_on(self, key: Any, reason: str, location: str | None) -> None:
         where = f" at {location}" if location else ""
-        message = f"{self._name} runs eagerly for these arguments: {reason}{where}"
+        message = f"{self._name}: Python runs at each call with these arguments, instead of a replay: {reason}{where}"
         caller = user_location()
         if caller is None:
             warnings.warn(message, stacklevel=2)
         else:
             warnings.warn_explicit(message, UserWarning, caller.code.co_filename, caller.line)
-        self._store(key, _Eager(reason, location))
+        rerun = Rerun(reason, location, self._name)
+        if self._unkept_in_a_row > _MOST_UNKEPT:
+            self._always = rerun
+        self._store(key, [rerun])
 
-    def _store(self, key: Any, entry: Specialisation | _Eager) -> None:
+    def _trees(self, key: Any) -> list[Tree]:
+        """The specialisations of a key."""
+        return [e for e in self._entries.get(key, ()) if not isinstance(e, Rerun)]
+
+    def _store(self, key: Any, entries: Sequence[Tree | Rerun]) -> None:
         """Without a lock, which a fork might find taken: of entries stored at once, one may be made again."""
-        self._entries[key] = [*self._entries.pop(key, ()), entry][-_MAX_WITH_ONE_KEY:]
+        branch = varies([e for e in entries if not isinstance(e, Rerun)])
+        if branch is not None:
+            self._run_python_from_now_on(key, f"{branch.cut.why}, which is another one each time", branch.cut.location)
+            return
+        self._entries.pop(key, None)
+        self._entries[key] = list(entries[-_MAX_WITH_ONE_KEY:])
         _keep_newest(self._entries)
         self._last_key = key
 
@@ -185,7 +215,12 @@ class CompiledFunction(StandsForFunction):
     def explain(self) -> Explanation:
         """What was captured and compiled, why calls missed, and what runs eagerly; print it."""
         entries = [e for found in self._entries.values() for e in found]
-        return Explanation(self._name, self._calls, entries, list(self._misses), dict(self._not_kept))
+        always = [] if self._always is None or self._always in entries else [self._always]
+        trees = [e for e in entries if not isinstance(e, Rerun)]
+        reruns = [e for e in entries if isinstance(e, Rerun)]
+        return Explanation(
+            self._name, self._calls, [*ends(trees), *reruns, *always], list(self._misses), dict(self._not_kept)
+        )
 
     def dump(self, folder: Any, *, measure: bool = False) -> Any:
         """Write what has been compiled so far into new sub-folders of `folder`: see `jitgrad.dump.write`."""
@@ -200,6 +235,17 @@ class CompiledFunction(StandsForFunction):
 
 def _remake(f: Any, fullgraph: bool, dump: str | None) -> CompiledFunction:
     return CompiledFunction(f, fullgraph=fullgraph, dump=dump)
+
+
+def _settle(tracer: Tracer, always: bool = False) -> None:
+    """Run what the tracer that took over from this one has left; with `always`, what this one has, too."""
+    now = local.mode.tracer
+    local.mode.tracer = None
+    if isinstance(now, Retracer):
+        now.flush()
+    elif now is tracer and always:
+        run_segment(tracer)
+    local.mode.tracer = None
 
 
 def _keep_newest(table: dict[Any, Any]) -> None:

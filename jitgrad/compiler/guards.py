@@ -7,7 +7,7 @@ Captured tensors are looked at again only when some tensor was rebound since (go
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arrays import Data, may_share_memory
 from ..tensor import Tensor, rebinding
@@ -16,17 +16,20 @@ from .memory import layout, owner
 from .placement import MovedSource
 from .sources import ArgumentSource, CapturedSource, GradSource, TensorSource, grad_of_its_own
 from .surroundings import Surroundings
-from .tracer import Tracer
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
 
 Array = Data
 
 
 class Guards:
-    """The guards of one trace, made when it is finished."""
+    """The guards of what a trace depends on so far."""
 
-    def __init__(self, tracer: Tracer, leaves: Sequence[Any], rebound: int, reached: Iterable[Tensor]) -> None:
+    def __init__(self, tracer: Tracer) -> None:
+        leaves = tracer.leaves
         self._touched = tuple(tracer.touched.values())
-        self._surroundings: Surroundings = tracer.surroundings
+        self._surroundings: Surroundings = tracer.surroundings.copy()
         sources = [s.of if isinstance(s, MovedSource) else s for s in tracer.sources]
         slots = [s for s in sources if isinstance(s, (ArgumentSource, CapturedSource, GradSource))]
         self._captured = [s.captured for s in slots if isinstance(s, CapturedSource)]
@@ -36,10 +39,10 @@ class Guards:
         written = {id(s.tensor) for s in tracer.outside.values() if s.written}
         self._writes = bool(written)
         self._written_grads = [s for s in slots if isinstance(s, GradSource) and id(s.tensor(leaves)) in written]
-        known = {id(t) for t in (*reached, *_held(self._touched))}
+        known = {id(t) for t in (*tracer.reached, *_held(self._touched))}
         self._fixed = [(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor) and id(x) in known]
         self._grads = [(s, _grad_source(s.tensor(leaves)._grad, g, known)) for s, g in tracer.grad_guards.values()]
-        self._rebound = rebound
+        self._rebound = tracer.rebound
         self._facts = self._find_facts()
         self._memory = self._find_memory()
         self._shared = self._find_shared(leaves)

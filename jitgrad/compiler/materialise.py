@@ -2,60 +2,127 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitgrad.ir.graph import Graph, Value
-from jitgrad.ir.types import Device
+from jitgrad.ir.errors import InternalError
+from jitgrad.ir.graph import Value
+from jitgrad.ir.interpreter import apply_reference
 
-from ..aliasing import storage_of
-from ..arrays import assign, owned
-from ..backend import DeviceArray
-from ..device_ops import run_graph_on_device
-from ..dispatch import data_op, run_data
+from ..arrays import assign, on_device, on_host, owned
+from ..dispatch import data_op
 from ..tape import TapeNode
 from ..tensor import Tensor
+from .segments import Segment, runnable
 
 if TYPE_CHECKING:
     from .tracer import Tracer
 
 
 def run_segment(tracer: Tracer) -> None:
-    """Run the captured graph with NumPy, then set live tensors, residuals, written tensors and gradients."""
+    """Run what is left of the captured graph, then set live tensors, residuals, written tensors and gradients.
+
+    It runs op by op at first, and as machine code when a segment of its structure comes again.
+    """
     live = tracer.live()
     nodes = tape_nodes([t._node for t in live if t._node is not None])
     written = [s for s in tracer.outside.values() if s.written]
     wanted: dict[Value, None] = {s.value: None for s in written}
+    alone = Counter(t._data for t in live if t._view is None)
+    inside = set(map(id, live))
     for t in live:
-        wanted[t._data] = None
+        if t._view is None or (t._view.base._data.__class__ is Value and id(t._view.base) not in inside):
+            wanted[t._data] = None
     for node in nodes:
         for x in node.saved or ():
             if x.__class__ is Value:
                 wanted[x] = None
-    leaves = leaf_lookup(tracer)
-    known = tracer.host_values
-    inputs = [known[i] if i in known else source.fetch(leaves) for i, source in enumerate(tracer.sources)]
-    data: dict[Value, Any] = {}
-    if wanted:
-        graph = Graph(tracer.builder.inputs, tracer.builder.nodes, list(wanted))
-        data = dict(zip(wanted, run_segment_graph(graph, inputs, tracer.placement.where), strict=True))
+    try:
+        data = _computed(tracer, list(wanted))
+    except InternalError:
+        raise
+    except Exception:
+        _run_until_refused(tracer)
+        raise
+    for t in live:
+        if t._view is None:
+            t._data = data.own(t._data)
     for node in nodes:
         if node.saved is not None:
-            node.saved = [_owned(data[x]) if x.__class__ is Value else x for x in node.saved]
-    _fill(live, data)
+            node.saved = _saved(node, data, alone)
     for state in written:
-        assign(state.tensor._data, data[state.value])
-        storage_of(state.tensor)._version += 1
+        assign(state.tensor._data, data.of(state.value))
     for t, grad in tracer.grads.values():
         t._grad = grad
     advance_generators(tracer)
+    for t in (t for t in live if t._view is not None):
+        _fill_view(t, data)
 
 
-def leaf_lookup(tracer: Tracer) -> dict[int, Tensor]:
-    """The call's argument leaves by index."""
-    return tracer._arguments
+def _run_until_refused(tracer: Tracer) -> None:
+    """Leave things as they were when an op refused a value, as eager code would."""
+    cuts = tracer.cuts
+    env = {v: cuts.array(ref) for v, ref in cuts.known.items()}
+    count = 0
+    for node in tracer.builder.nodes:
+        try:
+            results = apply_reference(node.op, [on_host(env[v]) for v in node.operands])
+        except Exception:
+            break
+        env.update(zip(node.results, results, strict=True))
+        count += 1
+    written = {id(state): (state.tensor, value) for at, state, value in tracer.writes if at <= count}
+    for tensor, value in written.values():
+        assign(tensor._data, env[value])
+    for t in tracer.live():  # what comes after the refusal has no value; eager code would not have made it
+        found = env.get(t._data)
+        made = np.zeros(t._data.shape, t._data.dtype) if found is None else np.array(found)
+        t._data, t._view = on_device(made, tracer.placement.where), None
+    advance_generators(tracer)
+
+
+class _Computed:
+    """Arrays by value. Each is handed out once to be kept; after that, copies are."""
+
+    def __init__(self, arrays: dict[Value, Any], fresh: set[Value]) -> None:
+        self._arrays = arrays
+        self._fresh = fresh
+
+    def of(self, value: Value) -> Any:
+        """The array of `value`, to be looked at."""
+        return self._arrays[value]
+
+    def own(self, value: Value) -> Any:
+        """An array of `value` with memory that nothing else has."""
+        if value in self._fresh:
+            self._fresh.discard(value)
+            return self._arrays[value]
+        return owned(self._arrays[value])
+
+
+def _computed(tracer: Tracer, wanted: list[Value]) -> _Computed:
+    cuts = tracer.cuts
+    missing = [v for v in wanted if v not in cuts.known]
+    arrays = {v: cuts.array(cuts.known[v]) for v in wanted if v in cuts.known}
+    if missing:
+        segment = Segment(cuts.known, missing)
+        run = runnable(segment, tracer.name, tracer.placement.where, at_once=False)
+        arrays.update(zip(missing, run([cuts.array(ref) for ref in segment.places]), strict=True))
+    fresh = {v for v in wanted if cuts.known.get(v, -1) < 0 and v.node is not None}
+    return _Computed(arrays, fresh)
+
+
+def _saved(node: TapeNode, data: _Computed, holders: Counter[Value]) -> list[Any]:
+    """What a tape node saved, as arrays. They share memory with the tensor whose writes the node watches."""
+    found = []
+    for i, x in enumerate(node.saved):
+        if x.__class__ is Value:
+            x = data.of(x) if node.owners[i] is not None and holders[x] <= 1 else data.own(x)
+        found.append(x)
+    return found
 
 
 def advance_generators(tracer: Tracer) -> None:
@@ -64,32 +131,17 @@ def advance_generators(tracer: Tracer) -> None:
         generator.offset += draws
 
 
-def _fill(live: list[Tensor], data: dict[Value, Any]) -> None:
-    """Arrays for live tensors: bases own theirs, views share their base's memory again."""
-    views = [t for t in live if t._view is not None]
-    for t in live:
-        if t._view is None:
-            t._data = _owned(data[t._data])
-    for t in views:
-        assert t._view is not None
-        base = t._view.base
-        if base._data.__class__ is Value:
-            t._data = _owned(data[t._data])
-            t._view = None
-            continue
-        array = base._data
-        for op in t._view.ops:
-            array = op.reference(array) if array.__class__ is np.ndarray else data_op(op, array)
-        t._data = array
-
-
-def _owned(array: Any) -> Any:
-    return owned(array) if array.__class__ is DeviceArray else np.array(array)
-
-
-def run_segment_graph(graph: Graph, inputs: Sequence[Any], where: Device) -> list[Any]:
-    """The outputs of what was captured, op by op where it was captured for."""
-    return run_data(graph, inputs) if where.type == "cpu" else run_graph_on_device(graph, inputs, where)
+def _fill_view(t: Tensor, data: _Computed) -> None:
+    """A view shares its base's memory again."""
+    assert t._view is not None
+    base = t._view.base
+    if base._data.__class__ is Value:
+        t._data, t._view = data.own(t._data), None
+        return
+    array = base._data
+    for op in t._view.ops:
+        array = op.reference(array) if array.__class__ is np.ndarray else data_op(op, array)
+    t._data = array
 
 
 def tape_nodes(roots: Sequence[TapeNode]) -> list[TapeNode]:

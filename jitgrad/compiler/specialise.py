@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.ir.errors import InternalError
@@ -23,9 +23,11 @@ from ..arrays import assign
 from ..backend import Observer, compile_graph, load
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
+from .cuts import Cut
 from .guards import Guards
 from .history import Histories, Stage, is_freed, plan_stages
 from .materialise import tape_nodes
+from .segments import Segment, executable_of
 from .sources import Source
 from .tracer import Tracer
 
@@ -40,8 +42,12 @@ class Specialisation:
     """One captured path of a function, replayed without Python."""
 
     graph: Graph
-    executable: Any
+    executable: Any  # of what comes after the last cut, or else of the last segment that runs anything
+    inputs: tuple[int, ...] | None  # its inputs, as references (see `cuts`); None: all sources in order
+    is_over: bool  # nothing comes after the last cut
+    places: tuple[int, ...] | None  # where the outputs are: among its own, or computed before; None: its own in order
     sources: tuple[Source, ...]
+    fresh: tuple[Source, ...]  # those met after the last cut
     writes: tuple[tuple[int, int, bool], ...]  # (output, source, already in place)
     outputs: tuple[Recipe, ...]
     structure: Any
@@ -49,10 +55,17 @@ class Specialisation:
     draws: tuple[tuple[Any, int], ...]
     stages: tuple[Stage, ...]
     types: tuple[TensorType, ...]
-    guards: Guards = field(init=False)
+    cuts: tuple[Cut, ...]  # on the way here
+    guards: Guards | None
     trace_ms: float = 0.0
     compile_ms: float = 0.0
     runs: int = 0
+
+    @property
+    def executables(self) -> list[Any]:
+        """All that a call runs, in order."""
+        before = [executable_of(cut.run) for cut in self.cuts if cut.run is not None]
+        return before if self.is_over and before else [*before, self.executable]
 
 
 REFUSED = object()  # the result of a call that has to run eagerly, to fail or to go on as eager code does
@@ -62,7 +75,7 @@ class Escapes(Exception):
     """A trace whose tensors outlive it in ways a replay cannot repeat."""
 
 
-def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None, trace_ms: float) -> Specialisation:
+def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms: float) -> Specialisation:
     """Compile what `tracer` captured. `result` is what the function returned."""
     leaves, structure = pytree.flatten(result)
     recipes = _Recipes(tracer)
@@ -72,18 +85,44 @@ def specialise(tracer: Tracer, result: Any, name: str, observer: Observer | None
     writes = [(recipes.output(s.value), s.slot, s.tensor._data.flags.c_contiguous) for s in written]
     stages = _plan_histories(tracer, recipes)
     graph = Graph(tracer.builder.inputs, tracer.builder.nodes, list(recipes.values))
-    aliases = {out: slot for out, slot, contiguous in writes if contiguous}
     if observer is not None:
         observer("traced", graph)
     load(tracer.placement.where)
     start = time.perf_counter()
-    executable = compile_graph(graph, name=name, aliases=aliases, observer=observer, device=tracer.placement.where)
+    aliases = {out: slot for out, slot, contiguous in writes if contiguous}
+    executable, inputs, places, is_over = _compile(tracer, graph, aliases, observer)
+    in_place = [places is None or places[out] >= 0 for out, _, _ in writes]
     return Specialisation(
-        graph=graph, executable=executable, sources=tuple(tracer.sources), writes=tuple(writes), outputs=outputs,
-        structure=structure, grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
-        types=tuple(v.type for v in tracer.builder.inputs), trace_ms=trace_ms,
-        compile_ms=(time.perf_counter() - start) * 1e3,
+        graph=graph, executable=executable, inputs=inputs, is_over=is_over, places=places,
+        sources=tuple(tracer.sources), fresh=tracer.cuts.last_sources(), outputs=outputs, structure=structure,
+        writes=tuple([(out, s, c and own) for (out, s, c), own in zip(writes, in_place, strict=True)]),
+        grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
+        types=tuple(v.type for v in tracer.builder.inputs), cuts=tuple(tracer.cuts.made),
+        guards=tracer.cuts.last_guards(), trace_ms=trace_ms, compile_ms=(time.perf_counter() - start) * 1e3,
     )  # fmt: skip
+
+
+def _compile(tracer: Tracer, graph: Graph, aliases: dict[int, int], observer: Observer | None) -> Any:
+    """The executable of what comes after the last cut, its inputs, and where the outputs are."""
+    where, cuts = tracer.placement.where, tracer.cuts
+    if not cuts.made:
+        return (
+            compile_graph(graph, name=tracer.name, aliases=aliases, observer=observer, device=where),
+            None,
+            None,
+            False,
+        )
+    here = [v for v in graph.outputs if cuts.known.get(v, 0) >= 0]
+    own = {v: k for k, v in enumerate(here)}
+    places = tuple([own[v] if v in own else cuts.known[v] for v in graph.outputs])
+    kept = {places[out]: slot for out, slot in aliases.items() if places[out] >= 0}
+    segment = Segment(cuts.known, here, [graph.inputs[slot] for slot in kept.values()])
+    aliases = {out: segment.places.index(slot) for out, slot in kept.items()}
+    runs = [cut.run for cut in cuts.made if cut.run is not None]
+    if not here and runs:
+        return executable_of(runs[-1]), (), places, True
+    executable = compile_graph(segment.graph(), name=tracer.name, aliases=aliases, observer=observer, device=where)
+    return executable, segment.places, places, False
 
 
 def _grad_source(tracer: Tracer, t: Tensor) -> Any:
@@ -166,10 +205,14 @@ def _differentiable(recipes: _Recipes) -> dict[Value, Tensor]:
 
 
 def replay(spec: Specialisation, leaves: Sequence[Any]) -> Any:
-    """One call: fetch, run, write back, hand out. `REFUSED` if an op refuses a value; then nothing has changed."""
-    arrays = [source.fetch(leaves) for source in spec.sources]
+    """One call of a specialisation without cuts. `REFUSED` if an op refuses a value; then nothing has changed."""
+    return finish(spec, leaves, [source.fetch(leaves) for source in spec.sources], ())
+
+
+def finish(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], computed: Sequence[Any]) -> Any:
+    """The rest of a call after its last cut: run, write back, hand out. `arrays` are those of the sources."""
     try:
-        outs = spec.executable(arrays)
+        outs = _run(spec, arrays, computed)
     except InternalError:
         raise
     except Exception:
@@ -192,6 +235,16 @@ def replay(spec: Specialisation, leaves: Sequence[Any]) -> Any:
     for source, recipe in spec.grads:
         source.tensor(leaves)._grad = None if recipe is None else maker.make(recipe)  # type: ignore[union-attr]
     return results[0] if spec.structure == pytree.LEAF else pytree.unflatten(spec.structure, results)
+
+
+def _run(spec: Specialisation, arrays: Sequence[Any], computed: Sequence[Any]) -> Sequence[Any]:
+    """The outputs."""
+    if spec.places is None:
+        return spec.executable(arrays)  # type: ignore[no-any-return]
+    outs: Sequence[Any] = ()
+    if not spec.is_over:
+        outs = spec.executable([arrays[i] if i >= 0 else computed[-1 - i] for i in spec.inputs or ()])
+    return [outs[i] if i >= 0 else computed[-1 - i] for i in spec.places]
 
 
 class _Maker:

@@ -48,6 +48,15 @@ class Surroundings:
             self._kept.append(owner)
             self._probes.append((name, read, read()))
 
+    def copy(self) -> Surroundings:
+        """What is depended on now, to be compared later."""
+        other = Surroundings()
+        other._kept, other._probes = list(self._kept), list(self._probes)
+        return other
+
+    def __len__(self) -> int:
+        return len(self._probes)
+
     def changed(self) -> str | None:
         """The name of something that is not as it was."""
         for name, read, value in self._probes:

@@ -2,8 +2,10 @@
 
 While a tracer is active in a thread, ops append nodes instead of running. Tensors made inside hold IR values;
 tensors from outside stay untouched, and what happens to them (writes, gradients) is kept here in tables until the
-trace ends. It ends in one of two ways: the function returns (`specialise` compiles the graph), or Python needs a
-number (`materialise` runs what was captured so far, and the function goes on eagerly).
+trace ends. Where Python needs a value, a *segment* ends (`cuts`): it runs, and the trace goes on under the answer. The
+trace ends in one of two ways: the function returns (`specialise` compiles the rest of the graph), or something comes
+that no replay could repeat (`materialise` runs what was captured so far and makes it real, and Python goes on under a
+`Retracer`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import CompileError, InternalError, JitgradError
+from jitgrad.ir.errors import CompileError, InternalError
 from jitgrad.ir.graph import Value
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op
@@ -31,14 +33,17 @@ from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 from jitgrad.ir.types import TensorType
 
-from ..arrays import may_share_memory
+from ..arrays import may_share_memory, on_host
 from ..backend import DeviceArray
 from ..mode import local
-from ..tensor import Tensor, ViewInfo, wrap
+from ..tensor import Tensor, ViewInfo, rebinding, wrap
+from .cuts import Cuts
 from .fingerprint import fingerprint
+from .handlers import in_handler, located_at, not_one_graph
 from .materialise import run_segment
 from .memory import overlaps_itself
 from .placement import Placement
+from .questions import Question, content, is_short, refusal
 from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source, TensorSource, grad_of_its_own
 from .surroundings import Surroundings
 
@@ -63,8 +68,17 @@ class Outside:
 class Tracer:
     """The state of one trace. `leaves` are those of the call's arguments."""
 
-    def __init__(self, leaves: Sequence[Any], fullgraph: bool = False) -> None:
+    cuts_in_place = True  # whether a segment may end in the middle of the function
+    reruns = False  # whether Python runs at each call, so that its effects happen
+
+    def __init__(self, leaves: Sequence[Any], fullgraph: bool = False, name: str = "graph") -> None:
         arguments = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
+        self.name = name
+        self.dump: str | None = None
+        self.continued: Callable[[], Tracer | None] = _nothing  # what takes over where this trace has to end
+        self.reached: Sequence[Tensor] = ()  # tensors that the function reaches without them being arguments
+        self.rebound = rebinding.count
+        self.cuts = Cuts(self)
         self.leaves = leaves
         self.builder = Builder()
         self.sources: list[Source] = []
@@ -76,8 +90,10 @@ class Tracer:
         self.touched: dict[int, tuple[Any, int]] = {}
         self.surroundings = Surroundings()
         self.host_values: dict[int, Any] = {}  # what Python's numbers were when the trace read them, by slot
+        self.array_values: dict[int, Any] = {}  # the same for users' arrays
         self.broken: str | None = None
         self.broken_at: str | None = None
+        self.refused = False  # whether an op refused a value while the trace was going on
         self.fullgraph = fullgraph
         self._traced: list[weakref.ref[Tensor]] = []
         self._known: dict[int, Source] = {id(t): ArgumentSource(i) for i, t in reversed(arguments.items())}
@@ -85,6 +101,7 @@ class Tracer:
         self._location: Any = None
         self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
         self._written: dict[int, Tensor] = {}
+        self.writes: list[tuple[int, Outside, Value]] = []  # after how many nodes, to what, its value then
         self.placement = Placement()
         self.casts: dict[Any, Any] = {}  # of parameters, by autocast: see `autocasting`
         self.scopes: dict[int, tuple[str, ...]] = {}  # of tape nodes, by their number: their gradients' scopes
@@ -112,6 +129,8 @@ class Tracer:
         else:
             source = self._known.get(id(t)) or CapturedSource(t)
             entry = Outside(t, len(self.sources), self._slot(source, t.type_))
+            if any(t._data is array for array in self.arrays):
+                self.array_values[len(self.sources) - 1] = t._data.copy()
         self.outside[id(t)] = entry
         return entry
 
@@ -132,8 +151,10 @@ class Tracer:
     def _slot(self, source: Source, type: TensorType) -> Value:
         if isinstance(source, HostSource):
             self.host_values[len(self.sources)] = source.fetch(())
+        value = self.builder.input(type)
+        self.cuts.known[value] = len(self.sources)
         self.sources.append(source)
-        return self.builder.input(type)
+        return value
 
     def _derive(self, value: Value, chain: Sequence[Op]) -> Value:
         for op in chain:
@@ -156,16 +177,23 @@ class Tracer:
         if value.type.numel == 0 or (value.node is not None and value.node.op is check):
             return value
         number = _number(value)
+        if number is None and self.cuts_in_place and not self.fullgraph and in_handler():
+            self._refuse_here(check, value)
+            return value
         if number is None:
             checked = self.builder(check, value)
             is_differentiable = value.type.dtype.is_differentiable
             return self.builder(WithHistory(), checked, value) if is_differentiable else checked
-        try:
+        with located_at(self.builder.location):
             check.reference(np.asarray(number, value.type.dtype.np))
-        except JitgradError as error:
-            error.attach_location(str(self.builder.location))
-            raise
         return value
+
+    def _refuse_here(self, check: Op, value: Value) -> None:
+        """Raise now what `check` raises of `value`, because the user's code may handle it."""
+        why = "an error that the function may handle depends on values"
+        if self.cuts.ask([value], Question(refusal, (check,)), why, user_location()) is not None:
+            with located_at(self.builder.location):
+                check.reference(on_host(self.cuts.array(self.cuts.known[value])))
 
     def add(self, a: Value, b: Value) -> Value:
         """The sum of two cotangents."""
@@ -254,7 +282,9 @@ class Tracer:
             else:
                 self._set(v, self._unseen(v, self._derive(content, self.root(v)[1]), seen))
         if root._data.__class__ is not Value:
-            self.state(root).written = True
+            state = self.state(root)
+            state.written = True
+            self.writes.append((len(self.builder.nodes), state, state.value))
 
     def _sharing(self, root: Tensor) -> list[Tensor]:
         """The tensors of this trace whose memory is that of `root`, itself first."""
@@ -281,9 +311,12 @@ class Tracer:
         else:
             self.state(v).value = value
 
-    def ends_before(self, operands: Sequence[Tensor]) -> bool:
+    def ends_before(self, operands: Sequence[Tensor], op: Op | None = None) -> bool:
         """End the trace if one of these shares memory with a tensor whose writes are still pending here."""
         if self.placement.end_unless_takes(self, operands):
+            return True
+        if self.arrays and self.changed_array(operands):
+            self.materialise("a NumPy array that became a tensor was changed")
             return True
         if not self._written:
             return False
@@ -291,6 +324,15 @@ class Tracer:
             fresh = t._data.__class__ is not Value and id(t) not in self.outside and self.root(t)[0] is t
             if fresh and any(may_share_memory(t._data, w._data) for w in self._written.values()):
                 self.materialise("a tensor shares memory with one that was written in place")
+                return True
+        return False
+
+    def changed_array(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether Python has written to an array behind one of these since it was read here."""
+        for t in tensors:
+            entry = self.outside.get(id(t))
+            seen = None if entry is None or entry.slot is None else self.array_values.get(entry.slot)
+            if seen is not None and seen.tobytes() != t._data.tobytes():
                 return True
         return False
 
@@ -391,18 +433,59 @@ class Tracer:
                 self.materialise("backward() reached operations recorded before the compiled function was called")
                 return
 
-    def materialise(self, reason: str) -> None:
-        """End the trace here: run what was captured, give every live tensor its data, and go on eagerly."""
+    def dependencies(self) -> tuple[int, ...]:
+        """How much the trace depends on so far; each number only ever grows."""
+        written = sum(s.written for s in self.outside.values())
+        kept = (self.sources, self.outside, self.touched, self.surroundings, self.grad_guards)
+        return (*map(len, kept), written)
+
+    def ask(self, tensors: Sequence[Tensor], question: Question) -> Any:
+        """End a segment to ask the values of `tensors` something; the answer (tensors, if it makes arrays)."""
         location = user_location()
         if self.fullgraph:
-            raise CompileError(
-                f"compile(fullgraph=True): {reason}, so Python would have to wait for a number.\n"
-                "  Use jg.where for a choice between values, or drop fullgraph=True to run this part eagerly."
-                + (f"\n  at {location}" if location else "")
-            )
+            raise self.broken_off("a value is needed", [self.value(t) for t in tensors], location)
+        why = "the number of elements depends on values" if question.makes else "Python needs a value"
+        where = None if location is None else str(location)
+        return self.cuts.ask([self.value(t) for t in tensors], question, why, where)
+
+    def outcome(self, t: Tensor, of: Callable[[Any], Any]) -> Any:
+        """`of` the elements, for a function of the module's level."""
+        return self.ask((t,), Question(of))
+
+    def computed(self, function: Callable[..., Any], tensors: Sequence[Tensor], fixed: tuple[Any, ...]) -> list[Tensor]:
+        """What the host makes of the elements, in shapes that may depend on them: `function(*arrays, *fixed)`."""
+        return self.ask(tensors, Question(function, fixed, makes=True))  # type: ignore[no-any-return]
+
+    def read(self, t: Tensor) -> np.ndarray[Any, Any]:
+        """The elements of `t`, which are only read."""
+        if is_short(t.type_.nbytes):
+            return self.outcome(t, content)  # type: ignore[no-any-return]
+        self.materialise("many values of a tensor were read")
+        return on_host(t._data)
+
+    def nested(self, compiled: Callable[..., Any], f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """The call of a compiled function inside this trace."""
+        return f(*args, **kwargs)
+
+    def materialise(self, reason: str) -> None:
+        """End the trace here: run what was captured, give every live tensor its data, and go on as `continued` says."""
+        location = user_location()
+        if self.fullgraph:
+            raise self.broken_off(reason, (), location)
         self.broken, self.broken_at = reason, str(location) if location else None
         local.mode.tracer = None
         run_segment(self)
+        following = local.mode.tracer = self.continued()
+        if following is not None:
+            following.arrays = self.arrays
+
+    def broken_off(self, reason: str, values: Sequence[Value], location: Any) -> CompileError:
+        """What to raise where the whole function has to be one graph."""
+        return not_one_graph(reason, values, location)
+
+
+def _nothing() -> None:
+    """No tracer: Python goes on eagerly."""
 
 
 def _number(value: Value) -> Any:

@@ -186,8 +186,13 @@ class ExportTracer(Tracer):
 
     def materialise(self, reason: str) -> None:
         """A program can't wait for a number."""
+        raise self.broken_off(reason, (), None)
+
+    def broken_off(self, reason: str, values: Sequence[Value], location: Any) -> CompileError:
+        """What to raise where a value is needed."""
         local.mode.tracer = None
-        raise located(CompileError(f"export: {reason}; a program can't leave its graph for that"))
+        reason = "the value of a tensor was read" if values else reason
+        return located(CompileError(f"export: {reason}; a program can't leave its graph for that"))
 
 
 def _ignore(optimizer: Optimizer) -> None:

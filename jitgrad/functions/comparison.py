@@ -18,7 +18,7 @@ from jitgrad.ir.ops.select import Where
 from ..dispatch import apply
 from ..errors import located
 from ..promotion import Number, float_dtype, result_dtype
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor, truth
 from .pointwise import Operand, broadcast, broadcast_shape, check_tensor, convert, expand, filled, operand
 from .registry import FUNCTIONS, public
 
@@ -133,7 +133,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     True
     """
     close = _close("allclose", input, other, rtol, atol, equal_nan)
-    return bool(to_array(apply(All(tuple(range(close.ndim)), False), close)))
+    return truth(apply(All(tuple(range(close.ndim)), False), close))
 
 
 @public()
@@ -148,7 +148,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if x.shape != y.shape:
         return False
     same = apply(Eq(), *broadcast("equal", result_dtype(x, y), x, y))
-    return bool(to_array(apply(All(tuple(range(same.ndim)), False), same)))
+    return truth(apply(All(tuple(range(same.ndim)), False), same))
 
 
 @public(inplace=True, out=True)

@@ -14,7 +14,7 @@ from ..arrays import is_page_locked, page_locked
 from ..backend import DeviceArray
 from ..errors import located
 from ..layouts import as_memory_format, contiguous_format, memory_format, preserve_format, strided
-from ..tensor import Tensor, end_trace, to_array, wrap
+from ..tensor import Tensor, end_trace, truth, wrap
 from .dims import normalize_dim
 from .registry import public
 
@@ -168,7 +168,7 @@ def is_nonzero(input: Tensor) -> bool:
     if input.type_.numel != 1:
         word = "no values" if input.type_.numel == 0 else "more than one value"
         raise located(ShapeError(f"Boolean value of Tensor with {word} is ambiguous"))
-    return bool(to_array(input).item())
+    return truth(input)
 
 
 @public()

@@ -11,28 +11,36 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, OperationError
 
-from ..dispatch import constant
 from ..errors import located
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor, made_by_host
 from .pointwise import check_tensor, convert
 from .registry import public, write_out
 
 
-def _found(input: Tensor) -> tuple[np.ndarray[Any, Any], ...]:
-    array = to_array(check_tensor(input, "nonzero"))
-    return np.nonzero(array if array.ndim else array.reshape(1))
+def places(array: np.ndarray[Any, Any]) -> list[Any]:
+    """Where elements are not zero, as a vector for each axis; 0-d arrays have one."""
+    return [np.ascontiguousarray(x) for x in np.nonzero(array if array.ndim else array.reshape(1))]
 
 
-def _rows(found: tuple[np.ndarray[Any, Any], ...], ndim: int) -> np.ndarray[Any, Any]:
-    """A row of coordinates for each element found; 0-d tensors have none."""
-    if ndim == 0:
-        return np.empty((len(found[0]), 0), np.int64)
-    return np.stack(found, 1).astype(np.int64, copy=False)
+def _rows(array: np.ndarray[Any, Any]) -> list[Any]:
+    """A row of coordinates for each such element; those of 0-d arrays are empty."""
+    found = np.nonzero(array if array.ndim else array.reshape(1))
+    if array.ndim == 0:
+        return [np.empty((len(found[0]), 0), np.int64)]
+    return [np.stack(found, 1).astype(np.int64, copy=False)]
+
+
+def _first_rows(array: np.ndarray[Any, Any], size: int, fill_value: int) -> list[Any]:
+    """The first `size` rows, and more of `fill_value` up to so many."""
+    found = _rows(array)[0][:size]
+    filled = np.full((size, array.ndim), fill_value, np.int64)
+    filled[: len(found)] = found
+    return [filled]
 
 
 def _nonzero(input: Tensor) -> Tensor:
     """The rows of `nonzero` alone."""
-    return constant(_rows(_found(input), input.ndim), input)
+    return made_by_host(_rows, (check_tensor(input, "nonzero"),))[0]
 
 
 @public()
@@ -49,7 +57,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
         return made if out is None else write_out(made, out, "nonzero", exact=True)
     if out is not None:
         raise located(ArgumentTypeError("nonzero(): with as_tuple=True there is no single result to write to out"))
-    return tuple([constant(places, input) for places in _found(input)])
+    return tuple(made_by_host(places, (check_tensor(input, "nonzero"),)))
 
 
 @public(out="exact")
@@ -64,10 +72,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """
     if size < 0:
         raise located(OperationError(f"nonzero_static: 'size' must be an non-negative integer, not {size}"))
-    found = _rows(_found(input), input.ndim)[:size]
-    filled = np.full((size, input.ndim), fill_value, np.int64)
-    filled[: len(found)] = found
-    return constant(filled, input)
+    return made_by_host(_first_rows, (check_tensor(input, "nonzero"),), size, fill_value)[0]
 
 
 @public()

@@ -17,7 +17,7 @@ from jitgrad.ir.ops.slicing import Concat
 from ..aliasing import copied, copy, view
 from ..dispatch import apply, constant
 from ..errors import located
-from ..tensor import Size, Tensor, to_array
+from ..tensor import Size, Tensor, made_by_host, read_array
 from .dims import normalize_dim, normalize_dims, sizes
 from .joining import stretch
 from .registry import public
@@ -61,6 +61,11 @@ def tile(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor
     return repeat(input, *(1,) * (input.ndim - len(counts)), *counts)
 
 
+def _repeated(counts: Any, length: int) -> list[Any]:
+    """Each number below `length` as often as `counts` says."""
+    return [np.repeat(np.arange(length), counts)]
+
+
 @public()
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
@@ -72,7 +77,7 @@ def repeat_interleave(
     tensor([1, 1, 2])
     """
     if repeats is None:  # the tensor holds the counts
-        return constant(np.repeat(np.arange(input.shape[0]), to_array(input)), input)
+        return made_by_host(_repeated, (input,), input.shape[0])[0]
     if dim is None:
         input, dim = view(Reshape((input.type_.numel,)), input), 0
     axis = normalize_dim(dim, input.ndim)
@@ -82,7 +87,7 @@ def repeat_interleave(
     if isinstance(repeats, Tensor):
         if repeats.dtype not in (dtypes.int64, dtypes.int32):
             raise located(DTypeError("repeats has to be Long or Int tensor"))
-        counts = to_array(repeats)
+        counts = read_array(repeats)
         if counts.size not in (1, length):
             raise located(
                 ShapeError(

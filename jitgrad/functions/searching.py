@@ -11,10 +11,10 @@ from jitgrad.ir.errors import ArgumentTypeError, DTypeError, OperationError, Sha
 from jitgrad.ir.ops.indexing import Gather
 from jitgrad.ir.ops.searching import IsIn, SearchSorted
 
-from ..dispatch import apply, constant
+from ..dispatch import apply
 from ..errors import located
 from ..promotion import result_dtype
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor, made_by_host
 from .dims import normalize_dim
 from .pointwise import check_tensor, convert, filled, operand
 from .registry import numpy_names, public
@@ -63,14 +63,23 @@ def unique(
     (tensor([1, 3]), tensor([1, 2]))
     """
     x = check_tensor(input, "unique")
-    array = _sortable(to_array(x))
-    if dim is None:
-        values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, equal_nan=False)
+    axis = None if dim is None else normalize_dim(dim, x.ndim)
+    return _distinct(made_by_host(_unique, (x,), axis), return_inverse, return_counts)
+
+
+def _unique(array: Any, axis: int | None) -> list[Any]:
+    """The distinct elements, or slices along `axis`, in order; their places and counts."""
+    sortable = _sortable(array)
+    if axis is None:
+        values, inverse, counts = np.unique(sortable, return_inverse=True, return_counts=True, equal_nan=False)
         inverse = inverse.reshape(array.shape)
     else:
-        axis = normalize_dim(dim, x.ndim)
-        values, inverse, counts = _distinct_rows(array if array.ndim else array.reshape(1), axis)
-    return _distinct(values.astype(x.dtype.np, copy=False), inverse, counts, return_inverse, return_counts, x)
+        values, inverse, counts = _distinct_rows(sortable if array.ndim else sortable.reshape(1), axis)
+    return [np.ascontiguousarray(values.astype(array.dtype, copy=False)), *_as_int64(inverse, counts)]
+
+
+def _as_int64(*arrays: Any) -> list[Any]:
+    return [np.ascontiguousarray(x).astype(np.int64, copy=False).reshape(x.shape) for x in arrays]
 
 
 @public()
@@ -84,24 +93,24 @@ def unique_consecutive(
     >>> jg.unique_consecutive(jg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    array = to_array(check_tensor(input, "unique_consecutive"))
-    axis = None if dim is None else normalize_dim(dim, input.ndim)
+    axis = None if dim is None else normalize_dim(dim, check_tensor(input, "unique_consecutive").ndim)
+    return _distinct(made_by_host(_unique_consecutive, (input,), axis), return_inverse, return_counts)
+
+
+def _unique_consecutive(array: Any, axis: int | None) -> list[Any]:
+    """The elements, or slices along `axis`, that differ from the one before; the places of all, and counts."""
     rows = array.reshape(-1, 1) if axis is None else _as_rows(array if array.ndim else array.reshape(1), axis)
     fresh = np.concatenate(([True], (rows[1:] != rows[:-1]).any(1)))[: len(rows)]
     inverse = np.cumsum(fresh) - 1
     counts = np.bincount(inverse, minlength=int(fresh.sum()))
     if axis is None:
-        return _distinct(rows[fresh, 0], inverse.reshape(array.shape), counts, return_inverse, return_counts, input)
+        return [np.ascontiguousarray(rows[fresh, 0]), *_as_int64(inverse.reshape(array.shape), counts)]
     kept = np.compress(fresh, array if array.ndim else array.reshape(1), axis)
-    return _distinct(kept, inverse, counts, return_inverse, return_counts, input)
+    return [np.ascontiguousarray(kept), *_as_int64(inverse, counts)]
 
 
-def _distinct(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool, like: Tensor) -> Any:
-    out = [constant(np.ascontiguousarray(values), like)]
-    if return_inverse:
-        out.append(constant(inverse.astype(np.int64), like))
-    if return_counts:
-        out.append(constant(counts.astype(np.int64), like))
+def _distinct(found: list[Tensor], return_inverse: bool, return_counts: bool) -> Any:
+    out = [t for t, wanted in zip(found, (True, return_inverse, return_counts), strict=True) if wanted]
     return out[0] if len(out) == 1 else tuple(out)
 
 

@@ -15,7 +15,7 @@ from ..errors import located
 from ..functions.linalg import matmul
 from ..functions.pointwise import check_tensor
 from ..functions.reductions import reduction
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor, truth
 from .arguments import (
     NOT_INVERTIBLE,
     NOT_SOLVABLE,
@@ -232,7 +232,7 @@ def _residuals(a: Tensor, b: Tensor, solution: Tensor, rank: Tensor, driver: str
     m, n = a.shape[-2:]
     given = m > n and driver != "gelsy"
     if given and driver != "gels":  # whether there are any depends on numbers, and so does the shape
-        given = bool((to_array(rank) == n).all())
+        given = truth((rank == n).all())
     if not given:
         return solution.abs().reshape(-1)[:0]  # type: ignore[attr-defined, no-any-return]
     left = matmul(a, solution) - b  # type: ignore[operator]

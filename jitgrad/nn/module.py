@@ -67,9 +67,10 @@ class Module(ModuleHooks):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if local.mode.tracer is None:
-            compiled = self._compiled_call
-            if compiled is not None:
+        compiled = self._compiled_call
+        if compiled is not None:
+            tracer = local.mode.tracer
+            if tracer is None or tracer.reruns:
                 return compiled(*args, **kwargs)
         return self._run(*args, **kwargs)
 

@@ -14,7 +14,7 @@ from ..autocasting import autocast_operands
 from ..creation import empty, zeros
 from ..errors import located
 from ..functions.joining import cat, stack
-from ..tensor import to_array
+from ..tensor import read_array
 from . import functional as F
 from . import init
 from .module import Module
@@ -139,7 +139,7 @@ class RNNBase(Module):
         return (output.transpose(0, 1) if self.batch_first else output), self._result(states)
 
     def _forward_packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
-        steps = to_array(packed.batch_sizes).tolist()
+        steps = read_array(packed.batch_sizes).tolist()
         start = self._start(packed.data, steps[0], hx)
         if packed.sorted_indices is not None:
             start = [s.index_select(1, packed.sorted_indices) for s in start]

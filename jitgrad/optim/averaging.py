@@ -8,7 +8,7 @@ from jitgrad.ir import dtypes
 
 from ..creation import full, full_like, ones
 from ..functions.comparison import where
-from ..tensor import Tensor, to_array
+from ..tensor import Tensor, read_array
 from .by_parameter import ByParameter, check_options, no_steps, require, zeros_of
 from .optimizer import Params
 from .update import advance, assign, larger, scalar, value_of
@@ -42,7 +42,7 @@ class ASGD(ByParameter):
 
     def _start(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         lr = group["lr"]
-        eta = full((), float(to_array(lr)) if isinstance(lr, Tensor) else lr, dtype=dtypes.float32)
+        eta = full((), float(read_array(lr)) if isinstance(lr, Tensor) else lr, dtype=dtypes.float32)
         return {"step": no_steps(), "eta": eta, "mu": ones((), dtype=dtypes.float32), "ax": zeros_of(p)}
 
     def _update(self, p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any], numbers: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ class Rprop(ByParameter):
 
     def _start(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         lr = group["lr"]
-        size = full_like(p.detach(), float(to_array(lr)) if isinstance(lr, Tensor) else lr)
+        size = full_like(p.detach(), float(read_array(lr)) if isinstance(lr, Tensor) else lr)
         return {"step": no_steps(), "prev": zeros_of(p), "step_size": size}
 
     def _update(self, p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any], numbers: dict[str, Any]) -> None:

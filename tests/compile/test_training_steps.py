@@ -215,6 +215,7 @@ def test_numbers_that_the_step_reads_itself_are_followed():
         assert run.step(run.x, run.y)[1] == rate * 2, i
 
 
+@pytest.mark.filterwarnings("ignore:.*Python runs at each call")
 def test_a_schedule_inside_the_step():
     class Scheduled(Run):
         def _step(self, x, y):

@@ -333,7 +333,7 @@ def test_gradients_of_a_compiled_module_call_its_hooks():
 def test_a_hook_with_effects_is_called_each_time():
     m, seen = model(jg), []
     m[0].register_full_backward_hook(lambda mod, before, after: seen.append(len(seen)))
-    with pytest.warns(UserWarning, match="runs eagerly"):
+    with pytest.warns(UserWarning, match="Python runs at each call"):
         trained(m, True, steps=5)
     assert seen == [0, 1, 2, 3, 4]
 

@@ -16,7 +16,7 @@ from ...dispatch import apply, beside, constant
 from ...errors import located
 from ...functions.comparison import choose
 from ...functions.pointwise import check_tensor, convert
-from ...tensor import Tensor, to_array
+from ...tensor import Tensor, read_array
 from .arguments import reduced, reduction_name, reshaped
 
 
@@ -87,7 +87,7 @@ def _padded(targets: Any, counts: Tensor, n: int) -> Tensor:
         return targets  # type: ignore[no-any-return]
     if targets.ndim != 1:
         raise located(ShapeError(f"ctc_loss: targets must have 1 or 2 axes{operand_lines([targets.type_])}"))
-    given = to_array(counts).astype(np.int64)
+    given = read_array(counts).astype(np.int64)
     if given.sum() > targets.shape[0]:
         raise located(
             ArgumentError(f"ctc_loss: target_lengths add up to {given.sum()}, but there are {targets.shape[0]} targets")

@@ -33,7 +33,7 @@ from ...functions.pointwise import check_tensor, convert, expand, filled
 from ...functions.registry import public
 from ...functions.searching import searchsorted
 from ...linalg.older import norm
-from ...tensor import Tensor, to_array
+from ...tensor import Tensor, read_array
 from .arguments import checked, reshaped
 
 
@@ -247,7 +247,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         if not index.type_.numel:
             raise located(OperationError("Can not infer total number of classes from empty tensor."))
-        num_classes = int(to_array(index).max()) + 1
+        num_classes = int(read_array(index).max()) + 1
     elif num_classes < 1 and (index.type_.numel or num_classes < 0):
         raise located(OperationError("num_classes should be positive"))
     if index.type_.numel:

@@ -12,7 +12,7 @@ from ...autograd.grad_mode import no_grad
 from ...dispatch import constant
 from ...errors import located
 from ...functions.pointwise import convert
-from ...tensor import Tensor, to_array
+from ...tensor import Tensor, truth
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -43,7 +43,7 @@ def get_total_norm(
             total = _sum([convert((t != 0).any(), t.dtype) for t in given])
         else:
             total = _sum([(t.abs() ** norm_type).sum() for t in given]) ** (1 / norm_type)
-    if error_if_nonfinite and not math.isfinite(float(to_array(total))):
+    if error_if_nonfinite and not truth(total.isfinite()):
         raise located(
             AutogradError(
                 f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "

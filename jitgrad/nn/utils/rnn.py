@@ -13,7 +13,7 @@ from jitgrad.ir.errors import ArgumentError, OperationError
 from ...creation import as_tensor, full, tensor
 from ...errors import located
 from ...functions.joining import cat, stack
-from ...tensor import Tensor, to_array
+from ...tensor import Tensor, read_array
 
 
 class PackedSequence(NamedTuple):
@@ -66,7 +66,7 @@ def pack_padded_sequence(
     >>> packed.data, packed.batch_sizes
     (tensor([1, 3, 2]), tensor([2, 1]))
     """
-    counts = np.array(to_array(lengths) if isinstance(lengths, Tensor) else lengths, np.int64)
+    counts = np.array(read_array(lengths) if isinstance(lengths, Tensor) else lengths, np.int64)
     x: Any = input.transpose(0, 1) if batch_first else input  # type: ignore[attr-defined]
     if counts.shape != (x.shape[1],):
         raise located(
@@ -106,7 +106,7 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """The sequences padded to the longest, or to `total_length`, and their lengths."""
-    sizes = to_array(sequence.batch_sizes).tolist()
+    sizes = read_array(sequence.batch_sizes).tolist()
     if total_length is not None and total_length < len(sizes):
         raise located(
             ArgumentError(
@@ -128,7 +128,7 @@ def pad_packed_sequence(
     lengths = (np.array(sizes)[:, None] > np.arange(sizes[0])).sum(0)
     if sequence.unsorted_indices is not None:
         padded = padded.index_select(1, sequence.unsorted_indices)
-        lengths = lengths[to_array(sequence.unsorted_indices)]
+        lengths = lengths[read_array(sequence.unsorted_indices)]
     return (padded.transpose(0, 1) if batch_first else padded), tensor(lengths, dtype=int64)
 
 
@@ -158,7 +158,7 @@ def pad_sequence(
 def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
     """The sequences of a padded tensor, of these lengths."""
     x: Any = padded_sequences if batch_first else padded_sequences.transpose(0, 1)  # type: ignore[attr-defined]
-    counts = to_array(as_tensor(lengths)).tolist()
+    counts = read_array(as_tensor(lengths)).tolist()
     return [x[i, :n] for i, n in enumerate(counts)]
 
 

@@ -1,0 +1,213 @@
+"""Parts of a captured graph as machine code, found again by their structure.
+
+A *segment* is what lies between values that are known and values that are wanted. Two segments of equal structure
+share one executable, whichever functions they come from. Numbers are no part of the structure: those
+that differ from what was seen before are inputs of the second executable, which serves all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ir.builder import Builder
+from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.ops.broadcast import BroadcastTo
+from jitgrad.ir.ops.creation import Full
+from jitgrad.ir.types import CPU, Device, TensorType
+
+from ..arrays import on_device, owned
+from ..backend import Observer, compile_graph
+from ..device_ops import run_graph_on_device
+from ..dispatch import run_data
+from ..memo import Memo
+
+_MOST_VARIANTS = 8
+_LIFTED = ("int", "float")  # kinds of constants that may become inputs
+
+
+class Segment:
+    """The nodes that `wanted` come from, back to values in `known`; the rest of a trace is left out."""
+
+    def __init__(self, known: Mapping[Value, int], wanted: Sequence[Value], inputs: Sequence[Value] = ()) -> None:
+        self.wanted = wanted
+        self.nodes = _in_order(known, wanted)
+        numbers: dict[Value, int] = {v: i for i, v in enumerate(inputs)}
+        for node in self.nodes:
+            for v in node.operands:
+                if v in known:
+                    numbers.setdefault(v, len(numbers))
+        for v in wanted:
+            if v in known:
+                numbers.setdefault(v, len(numbers))
+        self.inputs = tuple(numbers)
+        self.places = tuple([known[v] for v in self.inputs])  # where the inputs are among what is known
+        self.constants: list[Full] = []
+        self._numbers = numbers
+        self.key = self._structure()
+
+    def _structure(self) -> Any:
+        """What decides the machine code, but for numbers."""
+        numbers, parts = self._numbers, []
+        for node in self.nodes:
+            op: Any = node.op
+            if op.__class__ is Full and op.dtype.kind in _LIFTED:
+                self.constants.append(op)
+                op = (op.shape, op.dtype, op.device)
+            parts.append((op, *[numbers[v] for v in node.operands]))
+            for v in node.results:
+                numbers[v] = len(numbers)
+        types = tuple([v.type for v in self.inputs])
+        return types, tuple(parts), tuple([numbers[v] for v in self.wanted])
+
+    def graph(self, varying: frozenset[int] = frozenset()) -> Graph:
+        """As a graph of its own. Constants whose numbers are in `varying` are further inputs."""
+        b = Builder()
+        env = {v: b.input(v.type, v.name) for v in self.inputs}
+        at = 0
+        for node in self.nodes:
+            op = node.op
+            if isinstance(op, Full) and op.dtype.kind in _LIFTED:
+                if at in varying:
+                    number = b.input(TensorType((), op.dtype, op.device), "number")
+                    env[node.result] = b(BroadcastTo(op.shape), number) if op.shape else number
+                    at += 1
+                    continue
+                at += 1
+            b.copy(node, env)
+        return b.build([env[v] for v in self.wanted])
+
+
+def _in_order(known: Mapping[Value, int], wanted: Sequence[Value]) -> list[Node]:
+    """The nodes behind `wanted`, operands first, in an order that their structure alone decides."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack = [v.node for v in reversed(wanted) if v not in known and v.node is not None]
+    while stack:
+        node = stack[-1]
+        if node in seen:
+            stack.pop()
+            continue
+        ahead = [v.node for v in node.operands if v not in known and v.node is not None and v.node not in seen]
+        if ahead:
+            stack.extend(ahead)
+        else:
+            seen.add(node)
+            order.append(node)
+            stack.pop()
+    return order
+
+
+class _Variant:
+    """An executable with the constants it holds, by their numbers; those in `varying` are inputs."""
+
+    __slots__ = ("constants", "run", "varying")
+
+    def __init__(self, constants: Sequence[str], varying: frozenset[int], run: Any) -> None:
+        self.constants = constants
+        self.varying = varying
+        self.run = run
+
+    def fits(self, constants: Sequence[str]) -> bool:
+        """Whether it computes a segment with these constants."""
+        return self.constants == constants or all(
+            i in self.varying or a == b for i, (a, b) in enumerate(zip(self.constants, constants, strict=True))
+        )
+
+
+class _Entry:
+    """What is known of one structure."""
+
+    __slots__ = ("first", "variants")
+
+    def __init__(self, constants: Sequence[str]) -> None:
+        self.first = constants
+        self.variants: tuple[_Variant, ...] = ()
+
+
+_entries: Memo[_Entry] = Memo(limit=2048)
+
+
+class Runnable:
+    """A segment that can be run on this device: `executable`, fed with the constants that it takes as inputs."""
+
+    __slots__ = ("executable", "numbers")
+
+    def __init__(self, executable: Any, numbers: Sequence[Any]) -> None:
+        self.executable = executable
+        self.numbers = numbers
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """Fresh arrays of what was wanted."""
+        return self.executable([*arrays, *self.numbers])  # type: ignore[no-any-return]
+
+
+def runnable(
+    segment: Segment, name: str, device: Device = CPU, observe: Callable[[], Observer | None] | None = None,
+    at_once: bool = True,
+) -> Callable[[list[Any]], list[Any]]:  # fmt: skip
+    """Something that computes the segment from its inputs, as fresh arrays.
+
+    Machine code where that structure was seen before or `at_once` is true; else op by op.
+    """
+    constants = [_exact(op.value) for op in segment.constants]
+    key = (segment.key, device)
+    entry = _entries.get(key)
+    if entry is None:
+        entry = _entries.add(key, _Entry(constants))
+        if not at_once:
+            return Interpreted(segment.graph(), device)
+    for variant in entry.variants:
+        if variant.fits(constants):
+            return _fed(variant, segment, device)
+    before = [entry.first, *(v.constants for v in entry.variants)]
+    varying = frozenset(i for i, c in enumerate(constants) if any(seen[i] != c for seen in before))
+    observer = None if observe is None else observe()
+    graph = segment.graph(varying)
+    if observer is not None:
+        observer("traced", graph)
+    made = _Variant(constants, varying, compile_graph(graph, name=name, observer=observer, device=device))
+    entry.variants = (*entry.variants, made)[-_MOST_VARIANTS:]
+    return _fed(made, segment, device)
+
+
+def _exact(number: Any) -> str:
+    return number.hex() if isinstance(number, float) else repr(number)
+
+
+def _fed(variant: _Variant, segment: Segment, device: Device) -> Any:
+    if not variant.varying:
+        return variant.run
+    ops = [op for i, op in enumerate(segment.constants) if i in variant.varying]
+    return Runnable(variant.run, [on_device(np.asarray(op.value, op.dtype.np), device) for op in ops])
+
+
+def executable_of(run: Any) -> Any:
+    """The executable behind a runnable."""
+    return run.executable if isinstance(run, Runnable) else run
+
+
+def is_same_run(a: Any, b: Any) -> bool:
+    """Whether two runnables compute the same."""
+    if a.__class__ is Runnable is b.__class__:
+        equal = len(a.numbers) == len(b.numbers) and all(map(np.array_equal, a.numbers, b.numbers))
+        return a.executable is b.executable and equal
+    return a is b
+
+
+class Interpreted:
+    """A graph that is run op by op."""
+
+    __slots__ = ("device", "graph")
+
+    def __init__(self, graph: Graph, device: Device) -> None:
+        self.graph = graph
+        self.device = device
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """Fresh arrays of the outputs."""
+        if self.device.type == "cpu":
+            return [owned(x) for x in run_data(self.graph, arrays)]
+        return [owned(x) for x in run_graph_on_device(self.graph, arrays, self.device)]
