@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from jitgrad.ir import dtypes
@@ -64,6 +65,30 @@ def settings() -> AutocastSettings:
     if mode.autocast_settings is None:
         mode.autocast_settings = AutocastSettings()
     return mode.autocast_settings
+
+
+@contextmanager
+def restored(state: tuple[Any, ...]) -> Iterator[None]:
+    """Inside, this thread's settings are those that `snapshot` gave."""
+    own = settings()
+    before = snapshot()
+    own.depth += 1
+    own.enabled, own.dtypes, own.keeps_casts = dict(state[0]), dict(state[1]), state[2]
+    own.publish()
+    try:
+        yield
+    finally:
+        own.depth -= 1
+        if own.depth == 0:
+            own.forget()
+        own.enabled, own.dtypes, own.keeps_casts = before
+        own.publish()
+
+
+def snapshot() -> tuple[Any, ...]:
+    """This thread's settings, for `restored`."""
+    own = settings()
+    return dict(own.enabled), dict(own.dtypes), own.keeps_casts
 
 
 def autocasts(name: str) -> Callable[[F], F]:

@@ -26,7 +26,7 @@ from .errors import located
 from .large import run_large
 from .levels import Level, LevelData, innermost
 from .mode import local
-from .tape import Storage, TapeNode, residual_mask
+from .tape import Storage, TapeNode, residual_mask, watch
 from .tensor import Tensor, tensor_type, wrap
 
 _LARGE = 4096  # elements; below, nothing but NumPy is asked
@@ -242,10 +242,11 @@ def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Seq
     versions = [0 if o is None else o._version for o in owners]
     node = TapeNode(op, edges, saved, owners, versions, types)
     mode = local.mode
-    if mode.anomaly or mode.tracer is not None:
+    if mode.tracer is not None:
         node.location = user_location()
-        if mode.tracer is not None:
-            mode.tracer.scopes[node.seq] = mode.tracer.builder.scope
+        mode.tracer.scopes[node.seq] = mode.tracer.builder.scope
+    if mode.watches:
+        watch(mode, node)
     for i, t in enumerate(results):
         if differentiable[i]:
             t._node, t._index, t._requires_grad = node, i, True

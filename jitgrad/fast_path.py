@@ -14,12 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
 from .mode import local
-from .tape import Storage, TapeNode, next_seq, residual_mask
+from .tape import Storage, TapeNode, next_seq, residual_mask, watch
 from .tensor import Tensor
 
 # Floating-point exceptions follow IEEE 754 silently, as in PyTorch.
@@ -83,18 +82,18 @@ def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
             node.types = ((x.shape, x.dtype), (y.shape, y.dtype))
         node.seq = next_seq()
         node.hooks = node.versions = node.location = None
-        if mode.anomaly:
-            node.location = user_location()
         if not (keep_x or keep_y or keep_out):
             node.saved = node.owners = _NOTHING
-            return
-        storage = None
-        if keep_out:
-            storage = result._storage = Storage()
-        node.saved = (x if keep_x else None, y if keep_y else None, result._data if keep_out else None)
-        node.owners = (a if keep_x else None, b if keep_y else None, storage)
-        if a._storage is not None or b._storage is not None:
-            node.versions = (a._version if keep_x else 0, b._version if keep_y else 0, 0)
+        else:
+            storage = None
+            if keep_out:
+                storage = result._storage = Storage()
+            node.saved = (x if keep_x else None, y if keep_y else None, result._data if keep_out else None)
+            node.owners = (a if keep_x else None, b if keep_y else None, storage)
+            if a._storage is not None or b._storage is not None:
+                node.versions = (a._version if keep_x else 0, b._version if keep_y else 0, 0)
+        if mode.watches:
+            watch(mode, node)
 
     return record_binary
 
@@ -113,8 +112,6 @@ def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any
         node.op = op
         node.seq = next_seq()
         node.hooks = node.versions = node.location = None
-        if mode.anomaly:
-            node.location = user_location()
         storage = None
         if keep_out:
             storage = result._storage = Storage()
@@ -133,6 +130,8 @@ def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any
             node.owners = (None, a if keep_second else None, storage)
             if keep_second and a._storage is not None:
                 node.versions = (0, a._version, 0)
+        if mode.watches:
+            watch(mode, node)
 
     return record_with_number
 
@@ -151,14 +150,14 @@ def _unary_recorder(op: Op) -> Callable[[Any, Any, Any, Any], None]:
         node.types = None
         node.seq = next_seq()
         node.hooks = node.location = None
-        if mode.anomaly:
-            node.location = user_location()
         storage = None
         if keep_out:
             storage = result._storage = Storage()
         node.saved = (x if keep else None, result._data if keep_out else None)
         node.owners = (a if keep else None, storage)
         node.versions = (a._version, 0) if keep and a._storage is not None else None
+        if mode.watches:
+            watch(mode, node)
 
     return record_unary
 

@@ -14,6 +14,7 @@ from jitgrad.ir.types import Device
 
 if TYPE_CHECKING:
     from .autocasting import AutocastSettings, Casting
+    from .autograd.saved import SavedHooks
     from .compiler.tracer import Tracer
     from .levels import Level
 
@@ -25,8 +26,8 @@ class Mode:
         "anomaly",
         "autocast",
         "autocast_settings",
-        "check_nan",
         "begun",
+        "check_nan",
         "cuda_device",
         "default_dtype",
         "grad",
@@ -35,8 +36,12 @@ class Mode:
         "outer_grad",
         "place",
         "places",
+        "saved_hooks",
+        "saved_hooks_refused",
+        "targets_only",
         "tracer",
         "transforms",
+        "watches",
     )
 
     def __init__(self) -> None:
@@ -44,6 +49,10 @@ class Mode:
         self.inference: bool = False
         self.anomaly: bool = False
         self.check_nan: bool = True
+        self.saved_hooks: SavedHooks | None = None  # the innermost functions that pack and unpack what is saved
+        self.saved_hooks_refused: str | None = None  # what to say to those who set such functions
+        self.targets_only: bool = False  # whether the backward pass under way is for some inputs alone
+        self.watches: bool = False  # whether a node that is recorded needs a line, or what it saves is packed
         self.tracer: Tracer | None = None
         self.autocast: Casting | None = None  # the types that listed functions run in, if any device type has one
         self.autocast_settings: AutocastSettings | None = None  # this thread's, from their first use on
@@ -55,6 +64,13 @@ class Mode:
         self.transforms = 0  # functional transforms under way
         self.begun: set[Any] = set()  # the tape nodes at which gradients being taken by them begin
         self.places: list[Device | None] = []  # what `place` was around `with device`
+
+    def watch(self, hooks: SavedHooks | None) -> SavedHooks | None:
+        """Let `hooks` pack what nodes save from now on; those that did so far."""
+        before = self.saved_hooks
+        self.saved_hooks = hooks
+        self.watches = self.anomaly or hooks is not None
+        return before
 
 
 class _Local(threading.local):

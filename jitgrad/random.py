@@ -133,6 +133,11 @@ def device_generator(index: int) -> Generator:
     return found
 
 
+def generators() -> list[Generator]:
+    """The default streams: that of the CPU, and those of CUDA devices in use."""
+    return [default_generator, *_devices.made.values()]
+
+
 def seed_devices(seed: int) -> None:
     """Seed the streams of all CUDA devices, those to come too."""
     for generator in list(_devices.made.values()):

@@ -8,7 +8,7 @@ all but form; `autograd.plan` turns it into one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,13 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.autodiff import residuals
 from jitgrad.ir.errors import InternalError
+from jitgrad.ir.graph import Value
+from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
 from .memo import Memo
+from .mode import Mode
 
 next_seq = itertools.count().__next__
 
@@ -48,6 +51,7 @@ class TapeNode:
 
     __slots__ = (
         "__weakref__",
+        "_metadata",
         "edges",
         "hooks",
         "location",
@@ -106,8 +110,87 @@ class TapeNode:
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The producers of the operands, as in PyTorch: (node or None, result index) pairs."""
-        return tuple((None, 0) if e is None else (e, 0) if not isinstance(e, tuple) else e for e in self.edges)
+        """The producers of the operands, as in PyTorch: (node or None, result index) pairs, of leaves what adds to them."""
+        return tuple([_next_function(e) for e in self.edges])
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for notes of the user's, kept with the node."""
+        try:
+            return self._metadata
+        except AttributeError:
+            self._metadata: dict[Any, Any] = {}
+            return self._metadata
+
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+
+class AccumulateGrad:
+    """What stands before a leaf in the graph: it adds to the `.grad` of `variable`."""
+
+    next_functions = ()
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """As PyTorch prints it."""
+        return "AccumulateGrad"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash((AccumulateGrad, id(self.variable)))
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+
+def _next_function(e: Edge) -> tuple[Any, int]:
+    if e is None:
+        return None, 0
+    if isinstance(e, tuple):
+        return e
+    return (e if isinstance(e, TapeNode) else AccumulateGrad(e)), 0
+
+
+def watch(mode: Mode, node: TapeNode) -> None:
+    """Do with a recorded node what the thread's mode asks for: note the user's line, pack what it has saved."""
+    if mode.anomaly:
+        node.location = user_location()
+    if mode.saved_hooks is not None:
+        mode.saved_hooks.pack_node(node)
+
+
+class PackedData:
+    """Saved data that hooks have packed; `unpack()` gives it back. Shape and dtype are those of the data."""
+
+    __slots__ = ("dtype", "is_traced", "packed", "shape", "unpack")
+
+    def __init__(self, packed: Any, data: Any, unpack: Callable[[], Any]) -> None:
+        self.packed = packed
+        self.shape, self.dtype = data.shape, data.dtype
+        self.is_traced = isinstance(data, Value)
+        self.unpack = unpack
+
+
+def is_packed_outside(x: Any) -> bool:
+    """Whether it is packed data from before the present trace."""
+    return x.__class__ is PackedData and not x.is_traced
+
+
+class PackedNode(TapeNode):
+    """A node whose saved data is packed, wholly or in part."""
+
+    __slots__ = ()
+
+
+def saved_data(node: TapeNode, slot: int) -> Any:
+    """What `node` saved at `slot`."""
+    x = node.saved[slot]
+    return x.unpack() if x.__class__ is PackedData else x
 
 
 def residual_mask(op: Op, types: Sequence[TensorType], needs: tuple[bool, ...]) -> Mask:

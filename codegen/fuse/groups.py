@@ -12,7 +12,7 @@ very iteration that needs it. Groups are never allowed to depend on each other i
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -161,9 +161,13 @@ class _Fuser:
         for value in results:
             self.step_of[value] = number
 
-    def alias(self, operand: int, result: int) -> None:
-        """A value that is there as soon as `operand` is."""
-        step = self.step_of.get(operand)
+    def alias(self, operands: Sequence[int], result: int) -> None:
+        """A value that is there as soon as the first of `operands` is, and is for use after the others."""
+        step = self.step_of.get(operands[0])
+        for other in operands[1:]:
+            later = self.step_of.get(other)
+            if later is not None and (step is None or self.before[later] >> step & 1):
+                step = later
         if step is not None:
             self.step_of[result] = step
 
@@ -284,7 +288,7 @@ def form_groups(analysis: Analysis) -> Fusion:
         if root is not None:
             fuser.add(root)
         elif kind in (Kind.ALIAS, Kind.INLINE):
-            fuser.alias(numbers[node.operands[0]] if node.operands else -1, numbers[node.result])
+            fuser.alias([numbers[v] for v in node.operands] or [-1], numbers[node.result])
         elif kind in (Kind.MATMUL, Kind.TILES, Kind.HOST, Kind.CONTROL):
             operands = [product_operand(v).source for v in node.operands] if kind is Kind.MATMUL else node.operands
             others[len(fuser.before)] = node

@@ -10,6 +10,7 @@ from types import ModuleType
 from ..op import Op
 from . import (
     activation,
+    again,
     argmax,
     arithmetic,
     attention,
@@ -86,6 +87,7 @@ _MODULES: tuple[ModuleType, ...] = (
     bessel,
     polynomial,
     shape,
+    again,
     broadcast,
     write,
     slicing,

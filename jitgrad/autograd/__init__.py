@@ -1,6 +1,8 @@
 """Gradients: `backward`, `grad`, grad modes, hooks, and custom functions."""
 
+from . import function as function
 from . import functional as functional
+from . import graph as graph
 from . import hooks as hooks
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from .api import backward, grad

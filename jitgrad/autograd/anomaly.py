@@ -65,9 +65,12 @@ class _Mode:
         mode = local.mode
         self.before = (mode.anomaly, mode.check_nan)
         mode.anomaly, mode.check_nan = self.enabled, self.check_nan
+        mode.watch(mode.saved_hooks)
 
     def leave(self) -> None:
-        local.mode.anomaly, local.mode.check_nan = self.before
+        mode = local.mode
+        mode.anomaly, mode.check_nan = self.before
+        mode.watch(mode.saved_hooks)
 
 
 def is_anomaly_enabled() -> bool:

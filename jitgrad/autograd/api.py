@@ -76,9 +76,14 @@ def _run_here(
     cotangents = _cotangents(outputs, given, create)
     keep = create if retain is None else retain
     roots = [edge(t) for t in outputs]
+    mode = local.mode
+    before, mode.targets_only = mode.targets_only, mode.targets_only or targets is not None
     # At a level nothing is recorded of what gradients are computed by, but further out it must be.
-    with enable_grad() if create else nullcontext() if local.mode.levels else no_grad():
-        return engine.backward(roots, cotangents, targets, retain=keep, create=create)
+    try:
+        with enable_grad() if create else nullcontext() if local.mode.levels else no_grad():
+            return engine.backward(roots, cotangents, targets, retain=keep, create=create)
+    finally:
+        mode.targets_only = before
 
 
 def _beside_traces(f: F) -> F:

@@ -24,7 +24,7 @@ from ..dispatch import apply_all, apply_data, run_data
 from ..levels import LevelData
 from ..memo import Memo
 from ..mode import local
-from ..tape import TapeNode
+from ..tape import PackedNode, TapeNode, saved_data
 from ..tensor import Tensor, wrap
 from . import whole
 from .anomaly import check_node
@@ -182,12 +182,11 @@ def _step_by_step(
     checks = local.mode.anomaly and local.mode.check_nan
     for node in reversed(nodes):
         count = len(known[node, None])
-        out = [flow.get(node if k == 0 else (node, k)) for k in range(count)]
+        places = [node if k == 0 else (node, k) for k in range(count)]
+        out = [flow.get(e) if wanted is not None and e in wanted else flow.pop(e, None) for e in places]
         if node.hooks is not None:
             out = node.hooks.run(out, create)
-            for k, g in enumerate(out):
-                if g is not None:
-                    flow[node if k == 0 else (node, k)] = g
+            flow.update({e: g for e, g in zip(places, out, strict=True) if g is not None and wanted and e in wanted})
         if all(g is None for g in out):
             continue
         grads = node_gradients(node, out, known, create)
@@ -234,7 +233,7 @@ def _accumulate(flow: dict[Any, Any], e: Any, g: Any, create: bool) -> None:
 
 def node_gradients(node: TapeNode, out: Sequence[Any], known: dict[Any, Any], create: bool) -> Sequence[Any]:
     """Cotangents of one node's operands (None where none flows)."""
-    if node.__class__ is not TapeNode:
+    if node.__class__ is not TapeNode and node.__class__ is not PackedNode:
         return node.backward(out, create)  # type: ignore[no-any-return, attr-defined]
     present = tuple(k for k, g in enumerate(out) if g is not None)
     types = operand_types(node, known)
@@ -259,7 +258,7 @@ def _run_step(
         inputs = [_saved_tensor(node, slot, types) for _, slot in plan.residuals]
         return evaluate(plan.graph, [*inputs, *seeds], lambda op, xs: apply_all(op, *xs))
     tracer = local.mode.tracer
-    data = [node.saved[slot] for _, slot in plan.residuals]
+    data = [saved_data(node, slot) for _, slot in plan.residuals]
     if any(isinstance(x, LevelData) for x in (*data, *seeds)):
         pairs = zip(data, plan.graph.inputs, strict=False)
         kept = [_saved_data(x, v.type) for x, v in pairs]
@@ -281,7 +280,7 @@ def _saved_data(x: Any, type: TensorType) -> Any:
 def _saved_tensor(node: TapeNode, slot: int, types: Sequence[TensorType]) -> Tensor:
     """A residual as a tensor that still has its history."""
     count = len(node.edges)
-    data = node.saved[slot]
+    data = saved_data(node, slot)
     if slot >= count:
         t = wrap(data)
         t._node, t._index, t._requires_grad = node, slot - count, True

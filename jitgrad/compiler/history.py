@@ -20,7 +20,8 @@ from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.types import TensorType
 
 from ..dispatch import edge
-from ..tape import Storage, TapeNode, residual_mask
+from ..mode import local
+from ..tape import Storage, TapeNode, residual_mask, watch
 from ..tensor import Tensor
 from .materialise import tape_nodes
 
@@ -69,6 +70,9 @@ class Histories:
             owners.append(owner)
             versions.append(0 if owner is None else owner._version - (at in stage.overwritten))
         node = TapeNode(stage.op, edges, saved, owners, versions, stage.types)
+        mode = local.mode
+        if mode.watches:
+            watch(mode, node)
         for k, out in enumerate(stage.results[: stage.count]):
             self.places[out] = (node, k)
 

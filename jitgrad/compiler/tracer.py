@@ -36,8 +36,13 @@ from jitgrad.ir.types import TensorType
 from ..arrays import may_share_memory, on_host
 from ..backend import DeviceArray
 from ..mode import local
+<<<<<<<
+from ..tape import is_packed_outside
+from ..tensor import Tensor, ViewInfo, wrap
+=======
 from ..tensor import Tensor, ViewInfo, rebinding, wrap
 from .cuts import Cuts
+>>>>>>>
 from .fingerprint import fingerprint
 from .handlers import in_handler, located_at, not_one_graph
 from .materialise import run_segment
@@ -103,6 +108,7 @@ class Tracer:
         self._written: dict[int, Tensor] = {}
         self.writes: list[tuple[int, Outside, Value]] = []  # after how many nodes, to what, its value then
         self.placement = Placement()
+        self.met: dict[Value, Tensor] | None = None  # in a part that is computed again: the tensors of its operands
         self.casts: dict[Any, Any] = {}  # of parameters, by autocast: see `autocasting`
         self.scopes: dict[int, tuple[str, ...]] = {}  # of tape nodes, by their number: their gradients' scopes
 
@@ -111,9 +117,10 @@ class Tracer:
     def value(self, t: Tensor) -> Value:
         """The IR value a tensor has at this point of the trace."""
         data = t._data
-        if data.__class__ is Value:
-            return data  # type: ignore[no-any-return]
-        return self.state(t).value
+        value: Value = data if data.__class__ is Value else self.state(t).value
+        if self.met is not None:
+            self.met.setdefault(value, t)
+        return value
 
     def state(self, t: Tensor) -> Outside:
         """The table entry of a tensor from outside, made at its first use."""
@@ -429,7 +436,7 @@ class Tracer:
     def before_backward(self, nodes: Sequence[Any]) -> None:
         """A tape begun before the trace is not captured: its residuals are arrays, not values."""
         for node in nodes:
-            if any(isinstance(x, (np.ndarray, DeviceArray)) for x in node.saved or ()):
+            if any(isinstance(x, (np.ndarray, DeviceArray)) or is_packed_outside(x) for x in node.saved or ()):
                 self.materialise("backward() reached operations recorded before the compiled function was called")
                 return
 

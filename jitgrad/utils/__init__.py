@@ -1,5 +1,6 @@
-"""Tools around training: `jitgrad.utils.data`."""
+"""Tools around training: `jitgrad.utils.data` and `jitgrad.utils.checkpoint`."""
 
-from . import data
+from . import checkpoint as checkpoint
+from . import data as data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

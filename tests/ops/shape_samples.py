@@ -6,6 +6,7 @@ import numpy as np
 from ops.sampling import Sample, numbers
 
 from jitgrad.ir import dtypes
+from jitgrad.ir.ops.again import Again
 from jitgrad.ir.ops.reinterpret import Reinterpret
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.ops.slicing import Concat, Diagonal, Pad, Slice
@@ -122,6 +123,13 @@ def _views(cases, oracle):
     return build
 
 
+def _again():
+    for dtype in (dtypes.float64, dtypes.int64, dtypes.bool_):
+        x = numbers((2, 3), dtype)
+        yield Sample(Again(), (x,), lambda x: x, smooth=True)
+        yield Sample(Again(), (x, numbers((4,), dtypes.float64)), lambda x, _: x, smooth=True)
+
+
 def _sliced(op, x):
     import torch
 
@@ -195,6 +203,7 @@ def _reinterpreted():
 
 
 TABLE = {
+    "again": _again,
     "reshape": _views(RESHAPES, lambda op, x: x.reshape(op.shape)),
     "permute": _views(PERMUTES, lambda op, x: x.permute(op.perm)),
     "flip": _views(FLIPS, lambda op, x: x.flip(op.axes)),
