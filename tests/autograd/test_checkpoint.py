@@ -1,5 +1,6 @@
 """checkpoint: equal values, gradients, masks and errors in both variants, eagerly and compiled, and less memory."""
 
+import functools
 import re
 import tracemalloc
 import warnings
@@ -88,7 +89,7 @@ def test_gradients_of_gradients(is_compiled):
     found = []
     for reentrant in (None, False):
         x = numbers(2, 6).requires_grad_()
-        f = lambda t, r=reentrant: forward(parts, t, r)
+        f = functools.partial(forward, parts, reentrant=reentrant)
         f = jg.compile(f) if is_compiled else f
         for _ in range(2):
             (g,) = jg.autograd.grad(f(x), x, create_graph=True)
@@ -107,7 +108,9 @@ def test_nested(is_compiled):
         return checkpoint(inner, y, use_reentrant=False).tanh()
 
     x, y = (numbers(3).requires_grad_() for _ in range(2))
-    f = lambda t: checkpoint(outer, t, use_reentrant=False).sum()
+    def f(t):
+        return checkpoint(outer, t, use_reentrant=False).sum()
+
     f = jg.compile(f) if is_compiled else f
     for _ in range(2):
         x.grad = y.grad = None

@@ -96,16 +96,16 @@ def test_saving_on_the_cpu_and_writes_to_saved_tensors():
 
 def test_mistakes_in_hooks():
     x = leaf(2)
-    with pytest.raises(RuntimeError, match=r"pack hook is modifying its input in place"):
-        with graph.saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
-            (x * 1.0).exp()
+    hooks = graph.saved_tensors_hooks(lambda t: t.add_(1), lambda t: t)
+    with pytest.raises(RuntimeError, match=r"pack hook is modifying its input in place"), hooks:
+        (x * 1.0).exp()
     with graph.saved_tensors_hooks(lambda t: t, lambda t: "no"):
         y = x.exp().sum()
     with pytest.raises(TypeError, match=r"unpack_hook expected to be a Tensor but got result of type str"):
         y.backward()
-    with graph.disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"):
-        with graph.save_on_cpu():
-            pass
+    refused = graph.disable_saved_tensors_hooks("not here")
+    with pytest.raises(RuntimeError, match="not here"), refused, graph.save_on_cpu():
+        pass
 
 
 def test_nodes_and_edges():
