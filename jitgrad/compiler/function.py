@@ -91,11 +91,7 @@ class CompiledFunction(StandsForFunction):
         tracer.continued = lambda: None if self._fullgraph else Retracer(self._name)
         mode = local.mode
         start = time.perf_counter()
-<<<<<<<
-        rebound = rebinding.count
         hooks = mode.watch(None)  # those around the call are for what the replay saves
-=======
->>>>>>>
         mode.tracer = tracer
         try:
             with noticed(tracer, may_have_effects(self._f, key[2])):
@@ -111,13 +107,9 @@ class CompiledFunction(StandsForFunction):
             raise
         finally:
             mode.tracer = None
-<<<<<<<
             mode.watch(hooks)
-        trace_ms = (time.perf_counter() - start) * 1e3
-=======
         if tracer.refused:  # and the function has swallowed what it was told
             return self._after_refusal(tracer, key, args, kwargs)
->>>>>>>
         if tracer.broken is not None:
             self._run_python_from_now_on(key, tracer.broken, tracer.broken_at)
             return box[0]

@@ -36,13 +36,9 @@ from jitgrad.ir.types import TensorType
 from ..arrays import may_share_memory, on_host
 from ..backend import DeviceArray
 from ..mode import local
-<<<<<<<
 from ..tape import is_packed_outside
-from ..tensor import Tensor, ViewInfo, wrap
-=======
 from ..tensor import Tensor, ViewInfo, rebinding, wrap
 from .cuts import Cuts
->>>>>>>
 from .fingerprint import fingerprint
 from .handlers import in_handler, located_at, not_one_graph
 from .materialise import run_segment

@@ -55,7 +55,7 @@ def test_the_course_is_that_of_pytorch(name):
 def test_compiled_equals_eager(name):
     want = course(jg, OPTIMIZERS[name])
     with warnings.catch_warnings():  # the first step, which makes the optimizer's state, runs eagerly
-        warnings.filterwarnings("ignore", message=r".*runs eagerly for these arguments: GradScaler")
+        warnings.filterwarnings("ignore", message=r".*Python runs at each call.*GradScaler")
         got = course(jg, OPTIMIZERS[name], is_compiled=True)
     np.testing.assert_allclose(got[0], want[0], rtol=1e-5)
     assert got[1] == want[1]
