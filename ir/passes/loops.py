@@ -79,8 +79,9 @@ def _pruned(node: Node, used: set[Value]) -> tuple[Node, dict[int, int]]:
     outputs = sorted(needed)
     if len(inputs) == len(body.inputs) and len(outputs) == len(body.outputs):
         return node, {k: k for k in outputs}
+    nodes = [n for n in body.nodes if n.op.effect or not live.isdisjoint(n.results)]
     smaller = Scan(
-        Graph([body.inputs[k] for k in inputs], body.nodes, [body.outputs[k] for k in outputs]),
+        Graph([body.inputs[k] for k in inputs], nodes, [body.outputs[k] for k in outputs]),
         sum(k < carries for k in outputs), sum(carries <= k < first for k in inputs), op.reverse,
     )  # fmt: skip
     types = [node.results[k].type for k in outputs]

@@ -20,7 +20,7 @@ from jitgrad.ir.instantiate import concrete
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.history import Detach, WithHistory
-from jitgrad.ir.passes.dce import EliminateDeadCode
+from jitgrad.ir.passes import EliminateDeadCode, PruneLoops
 from jitgrad.ir.types import TensorType
 
 from ..arrays import on_device
@@ -130,23 +130,27 @@ class ExportTracer(Tracer):
             if pending[-1] in self.symbolic or node is None or node in self._inferred:
                 pending.pop()
                 continue
-            ahead = [v for v in node.operands if v.node is not None and v.node not in self._inferred]
+            ahead = [
+                v for v in node.operands
+                if v.node is not None and v.node not in self._inferred and v not in self.symbolic
+            ]  # fmt: skip
             if ahead:
                 pending.extend(ahead)
             else:
                 self._infer(node)
         return self.symbolic.get(value)
 
-    def position(self, node: Node) -> int:
-        """Which node of the trace this is, in the order they were emitted in."""
+    def position(self, node: Node) -> int | None:
+        """Which node of the trace this is, in the order they were emitted in; None for one of a sub-graph."""
         known = self._positions
         for k in range(len(known), len(self.builder.nodes)):
             known[self.builder.nodes[k]] = k
-        return known[self.origins.get(node, node)]
+        return known.get(self.origins.get(node, node))
 
     def _infer(self, node: Node) -> None:
         self._inferred.add(node)
-        for v, shape in zip(node.results, self._learned.get(self.position(node), ())):
+        place = self.position(node)
+        for v, shape in zip(node.results, () if place is None else self._learned.get(place, ())):
             self.symbolic[v] = tuple(map(self.recorder.symbolic, shape))
         if not self.symbolic.keys().isdisjoint(node.results):
             return
@@ -313,6 +317,16 @@ def _clean(graph: Graph, tracer: ExportTracer) -> Graph:
     return EliminateDeadCode().apply(Graph(graph.inputs, nodes, [known.get(v, v) for v in graph.outputs]))
 
 
+def _pruned(graph: Graph, tracer: ExportTracer) -> Graph:
+    """Without dead nodes, and without what loops leave for gradients that are not taken."""
+    graph = EliminateDeadCode().apply(graph)
+    pruned = PruneLoops().apply(graph)
+    for made, node in zip(pruned.nodes, graph.nodes, strict=True):
+        if made is not node and len(made.results) == len(node.results):
+            tracer.inherit(made, node)
+    return EliminateDeadCode().apply(pruned)
+
+
 def _without_unused(c: Captured) -> Captured:
     """Without captured inputs that nothing uses but their own unchanged value."""
     graph = c.graph
@@ -327,7 +341,7 @@ def _without_unused(c: Captured) -> Captured:
     dropped = [out for slot, out in c.updates if slot not in new]
     outputs = [v for k, v in enumerate(graph.outputs) if k not in dropped]
     place = {k: i for i, k in enumerate(k for k in range(len(graph.outputs)) if k not in dropped)}
-    c.graph = EliminateDeadCode().apply(Graph([graph.inputs[i] for i in keep], graph.nodes, outputs))
+    c.graph = _pruned(Graph([graph.inputs[i] for i in keep], graph.nodes, outputs), c.tracer)
     c.updates = [(new[slot], place[out]) for slot, out in c.updates if slot in new]
     c.roles = [c.roles[i] for i in keep]
     c.slots = keep

@@ -182,10 +182,18 @@ class _Generaliser:
             fields = {k: self._merge([v.attributes()[k] for v in values], hints[k]) for k in first.attributes()}
             return type(first)(**fields)
         if isinstance(first, Graph):
-            return self.graph(values)
+            return self._sub_graph(values)
         if all(_same(v, first) for v in values):
             return first
         return self._number(tuple(values), hint)
+
+    def _sub_graph(self, graphs: Sequence[Graph]) -> Graph:
+        """One graph in a field out of several."""
+        outer = self._arguments, self._near, self._where, self._what
+        try:
+            return self.graph(graphs)
+        finally:
+            self._arguments, self._near, self._where, self._what = outer
 
     def _number(self, values: tuple[Any, ...], hint: Any) -> Any:
         fit: Callable[..., Expression | None] | None = None

@@ -54,9 +54,9 @@ def resized(x):
 
 N, NT, NHW = {0: "n"}, {0: "n", 1: "t"}, {0: "n", 2: "h", 3: "w"}
 LAYERS = {
-    "LSTM": (lambda: nn.LSTM(3, 4, 2, batch_first=True), (2, 5, 3), N, [(1, 5, 3), (7, 5, 3)]),
+    "LSTM": (lambda: nn.LSTM(3, 4, 2, batch_first=True), (2, 5, 3), NT, [(1, 5, 3), (7, 1, 3), (2, 9, 3)]),
     "LSTM, time first": (lambda: nn.LSTM(3, 4), (5, 2, 3), {1: "n"}, [(5, 1, 3), (5, 6, 3)]),
-    "GRU": (lambda: nn.GRU(3, 4, bidirectional=True, batch_first=True), (2, 5, 3), N, [(1, 5, 3), (7, 5, 3)]),
+    "GRU": (lambda: nn.GRU(3, 4, bidirectional=True, batch_first=True), (2, 5, 3), NT, [(1, 1, 3), (7, 8, 3)]),
     "attention": (SelfAttention, (2, 5, 8), NT, [(1, 1, 8), (3, 9, 8)]),
     "causal attention": (lambda: causal, (2, 2, 5, 4), {0: "n", 2: "t"}, [(1, 2, 1, 4), (3, 2, 8, 4)]),
     "transformer encoder": (encoder, (2, 5, 8), NT, [(1, 1, 8), (3, 9, 8)]),
