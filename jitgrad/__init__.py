@@ -207,7 +207,7 @@ e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 globals().update(FUNCTIONS)
 
-_LAZY = ("array_api", "masked", "train", "vision")  # modules that few scripts need
+_LAZY = ("array_api", "masked", "testing", "train", "vision")  # modules that few scripts need
 
 
 def __getattr__(name: str) -> object:
@@ -227,5 +227,5 @@ __all__ = [
     "fft", "float16", "float32", "float64", "func", "get_default_device", "half", "inference_mode", "int8", "int16",
     "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked",
     "memory_format", "nn", "no_grad", "optim", "preserve_format", "random", "set_default_device", "set_grad_enabled",
-    "short", "signal", "special", "strided", "train", "uint8", "utils", "vision", "vmap",
+    "short", "signal", "special", "strided", "testing", "train", "uint8", "utils", "vision", "vmap",
 ]  # fmt: skip

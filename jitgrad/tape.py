@@ -110,7 +110,7 @@ class TapeNode:
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The producers of the operands, as in PyTorch: pairs of a node (what adds to a leaf; None) and a result index."""
+        """The producers of the operands, as in PyTorch: pairs of a node (for a leaf, what adds to it) and an index."""
         return tuple([_next_function(e) for e in self.edges])
 
     @property
