@@ -1,39 +1,22 @@
-"""What tile kernels are built with: counted loops, cells that become registers, vector memory access, transposition."""
+"""What tile kernels are built with: cells that become registers, run-time numbers, vector memory access."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Final
 
 from llvmlite import ir
 
-from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
+from jitgrad.ir.ops.broadcast import accumulator_dtype
 
 from ..conv.kernel import SLOTS
-from . import emit_convert
-from .emit_types import (
-    HALF_TYPES,
-    I32,
-    I64,
-    POINTER,
-    lane_order,
-    memory_type,
-    ramp_constant,
-    register_type,
-    splat,
-    splat_constant,
-)  # fmt: skip
+from .emit_types import I1, I32, I64, POINTER, memory_type, ramp_constant, register_type, splat, splat_constant
+from .tile_memory import counted, declared, masked_read, suffix
+from .tile_square import square_copy
 
 _KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64])
 _CACHE_LINE: Final = 64
-
-
-def accumulator_of(dtype: DType) -> DType:
-    """The type in which elements of a floating-point type are multiplied and added up."""
-    return dtypes.float32 if dtype in HALF_TYPES else dtype
 
 
 class TileBuilder:
@@ -43,7 +26,7 @@ class TileBuilder:
     """
 
     def __init__(self, module: ir.Module, symbol: str, dtype: DType, lanes: int) -> None:
-        self.dtype, self.wide, self.lanes = dtype, accumulator_of(dtype), lanes
+        self.dtype, self.wide, self.lanes = dtype, accumulator_dtype(dtype), lanes
         self.function = ir.Function(module, _KERNEL_TYPE, symbol)
         self.buffers, self.slots, _, self.begin, self.end = self.function.args
         self.entry = self.function.append_basic_block("entry")
@@ -100,23 +83,9 @@ class TileBuilder:
 
     # Control
 
-    @contextmanager
-    def loop(self, stop: int | ir.Value, step: int = 1, start: int | ir.Value = 0) -> Iterator[ir.Value]:
+    def loop(self, stop: int | ir.Value, step: int = 1, start: int | ir.Value = 0) -> AbstractContextManager[ir.Value]:
         """`for index in range(start, stop, step)`."""
-        b = self.b
-        head, body, after = (b.append_basic_block(n) for n in ("loop", "each", "after"))
-        start, stop, before = self.number(start), self.number(stop), b.block
-        b.cbranch(b.icmp_signed("<", start, stop), head, after)
-        b.position_at_end(head)
-        index = b.phi(I64)
-        index.add_incoming(start, before)
-        b.branch(body)
-        b.position_at_end(body)
-        yield index
-        following = b.add(index, I64(step))
-        index.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, stop), head, after)
-        b.position_at_end(after)
+        return counted(self.b, self.number(stop), step, self.number(start))
 
     def cell(self, kind: ir.Type) -> ir.Value:
         """A stack cell, which LLVM turns into a register."""
@@ -130,7 +99,9 @@ class TileBuilder:
 
     def scratch(self, count: ir.Value) -> ir.Value:
         """Room for `count` elements on the stack, on a cache line; to be asked for in front of all loops."""
-        return _aligned(self.b, self.b.alloca(self.element, count))
+        memory = self.b.alloca(self.element, count)
+        memory.align = _CACHE_LINE
+        return self.b.inttoptr(self.b.ptrtoint(memory, I64), POINTER)
 
     def at(self, base: ir.Value, *offsets: int | ir.Value, wide: bool = False) -> ir.Value:
         """The address some elements behind `base`; `wide` for the kernel's own memory."""
@@ -162,95 +133,28 @@ class TileBuilder:
 
     def read_some(self, address: ir.Value, mask: ir.Value) -> ir.Value:
         """Elements in memory as a vector, zero where the mask is false."""
-        kind = memory_type(self.dtype, self.lanes)
-        blank = ir.Constant(kind, None) if self.dtype in HALF_TYPES else self.zero
-        name = f"llvm.masked.load.{_suffix(kind)}.p0"
-        load = _declared(self.b.module, name, ir.FunctionType(kind, [POINTER, I32, mask.type, kind]))
-        raw = self.b.call(load, [address, I32(self.dtype.itemsize), mask, blank])
-        return emit_convert.from_memory(self.b, raw, self.dtype, self.lanes)
+        return masked_read(self.b, self.dtype, address, mask, self.lanes)
 
-    def write_some(self, address: ir.Value, value: ir.Value, mask: ir.Value) -> None:
-        """The lanes chosen by the mask into memory."""
-        if self.dtype in HALF_TYPES:
-            value = emit_convert.round_to_half(self.b, value, self.dtype, self.lanes)
-        self._masked_store(address, emit_convert.to_memory(self.b, value, self.dtype, self.lanes), mask, self.dtype)
+    def pack_square(self, *arguments: ir.Value) -> None:
+        """Copy a square from memory into the kernel's own, transposed; arguments as in `tile_square`."""
+        self.b.call(square_copy(self.b.module, self.dtype, self.wide, self.lanes), arguments)
 
-    def write_some_wide(self, address: ir.Value, value: ir.Value, mask: ir.Value) -> None:
-        """The lanes chosen by the mask into the kernel's own memory."""
-        self._masked_store(address, value, mask, self.wide)
+    def unpack_square(self, *arguments: ir.Value) -> None:
+        """Copy a square from the kernel's own memory, transposed; arguments as in `tile_square`."""
+        self.b.call(square_copy(self.b.module, self.wide, self.dtype, self.lanes), arguments)
 
-    def _masked_store(self, address: ir.Value, raw: ir.Value, mask: ir.Value, dtype: DType) -> None:
-        name = f"llvm.masked.store.{_suffix(raw.type)}.p0"
-        kinds = [raw.type, POINTER, I32, mask.type]
-        store = _declared(self.b.module, name, ir.FunctionType(ir.VoidType(), kinds))
-        self.b.call(store, [raw, address, I32(dtype.itemsize), mask])
+    @property
+    def everywhere(self) -> ir.Value:
+        """The mask of all lanes."""
+        return ir.Constant(ir.VectorType(I1, self.lanes), [1] * self.lanes)
 
     # Vectors
 
     def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
         """x y + z, rounded once."""
         kind = x.type
-        name = f"llvm.fma.{_suffix(kind)}"
-        return self.b.call(_declared(self.b.module, name, ir.FunctionType(kind, [kind] * 3)), [x, y, z])
-
-    # Transposition
-
-    def turn(
-        self, load: Callable[[ir.Value], ir.Value], rows: ir.Value, store: Callable[[ir.Value, ir.Value], None],
-        columns: ir.Value,
-    ) -> None:  # fmt: skip
-        """`store(i, column)` for the first `columns` columns of `rows` vectors `load(i)`, of as many as lanes each.
-
-        Lanes of columns beyond `rows` hold nothing in particular.
-        """
-        lanes = self.lanes
-        with self.loop(self.minimum(rows, lanes)) as i:
-            self.write(self.at(self.square, self.product(i, lanes), wide=True), load(i))
-        self.b.call(_transposition(self), [self.square])
-        with self.loop(self.minimum(columns, lanes)) as i:
-            store(i, self.read(self.at(self.square, self.product(i, lanes), wide=True)))
-
-    @functools.cached_property
-    def square(self) -> ir.Value:
-        """Room for what is being transposed."""
-        return _aligned(self.cells, self.cells.alloca(self.element, I64(self.lanes**2)))
-
-
-def _aligned(b: ir.IRBuilder, memory: ir.Value) -> ir.Value:
-    memory.align = _CACHE_LINE
-    return b.inttoptr(b.ptrtoint(memory, I64), POINTER)
-
-
-def _transposition(builder: TileBuilder) -> ir.Function:
-    """`void f(square)`: transposes a square of vectors in place; one function for all kernels of a module.
-
-    Each round exchanges blocks of half the size across the diagonal.
-    """
-    kind, lanes = builder.vector, builder.lanes
-    name = f"transpose.{_suffix(kind)}"
-    found = builder.b.module.globals.get(name)
-    if found is not None:
-        return found
-    function = _declared(builder.b.module, name, ir.FunctionType(ir.VoidType(), [POINTER]))
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    b = ir.IRBuilder(function.append_basic_block())
-    places = [b.gep(function.args[0], [I64(i)], source_etype=kind) for i in range(lanes)]
-    rows = [b.load(place, typ=kind) for place in places]
-    half = lanes // 2
-    while half:
-        upper = tuple(j - half + lanes if j & half else j for j in range(lanes))
-        lower = tuple(j + lanes if j & half else j + half for j in range(lanes))
-        for i in range(lanes):
-            if not i & half:
-                x, y = rows[i], rows[i + half]
-                rows[i] = b.shuffle_vector(x, y, lane_order(upper))
-                rows[i + half] = b.shuffle_vector(x, y, lane_order(lower))
-        half //= 2
-    for place, row in zip(places, rows, strict=True):
-        b.store(row, place)
-    b.ret_void()
-    return function
+        name = f"llvm.fma.{suffix(kind)}"
+        return self.b.call(declared(self.b.module, name, ir.FunctionType(kind, [kind] * 3)), [x, y, z])
 
 
 class Numbers:
@@ -261,17 +165,3 @@ class Numbers:
 
     def __getitem__(self, name: str) -> ir.Value:
         return self._builder.slot(SLOTS[name])
-
-
-def _suffix(kind: ir.Type) -> str:
-    """How LLVM's intrinsics name a vector type."""
-    names = {"float": "f32", "double": "f64", "i16": "i16"}
-    return f"v{kind.count}{names[str(kind.element)]}"
-
-
-def _declared(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Function:
-    found = module.globals.get(name)
-    return ir.Function(module, kind, name) if found is None else found
-
-
-__all__ = ["Numbers", "TileBuilder", "accumulator_of"]

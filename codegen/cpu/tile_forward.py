@@ -91,17 +91,21 @@ class _Forward(TileBuilder):
                 place = self.product(self.sum(self.product(d, n["in_height"]), row), n["in_width"])
                 start = self.sum(source, place, column)
                 target = self.sum(self.product(k, self.plane), self.product(r, self.row_pitch))
-                with self.loop(n["in_channels"]) as c:
-                    self._pack_run(self.sum(start, self.product(c, n["x_channel"])), column, limit,
-                                   self.sum(target, self.product(c, n["pitch"])))  # fmt: skip
+                self._pack_row(start, column, limit, target)
 
-    def _pack_run(self, source: ir.Value, column: ir.Value, limit: ir.Value, target: ir.Value) -> None:
-        """One row of one channel."""
-        b = self.b
-        with self.loop(self.n["pitch"], step=self.lanes) as j:
+    def _pack_row(self, source: ir.Value, column: ir.Value, limit: ir.Value, target: ir.Value) -> None:
+        """One row of all channels, from its end on: what a vector writes beyond a channel's row, the next one mends."""
+        b, n, lanes = self.b, self.n, self.lanes
+        by_channel, pitch = n["x_channel"], n["pitch"]
+        pieces = b.sdiv(self.sum(pitch, lanes - 1), I64(lanes))
+        with self.loop(pieces) as k:
+            j = self.product(b.sub(b.sub(pieces, k), I64(1)), lanes)
             here = self.sum(column, j)
             mask = self.between(b.sub(I64(0), here), b.sub(limit, here))
-            self.write(self.at(self.packed, target, j, wide=True), self.read_some(self.at(self.x, source, j), mask))
+            first, place = self.sum(source, j), self.sum(target, j)
+            with self.loop(n["in_channels"]) as c:
+                value = self.read_some(self.at(self.x, first, self.product(c, by_channel)), mask)
+                self.write(self.at(self.packed, place, self.product(c, pitch), wide=True), value)
 
     # Sums
 
@@ -187,12 +191,7 @@ class _Forward(TileBuilder):
     ) -> None:
         """As many pixels as channels, as far as there are any."""
         by_channel, mask = self.n["y_channel"], self.between(I64(0), pixels)
+        source = self.at(self.tile, source, wide=True)
         target = self.at(target, self.product(channel, by_channel))
-
-        def load(i: ir.Value) -> ir.Value:
-            return self.read(self.at(self.tile, source, self.product(i, self.width), wide=True))
-
-        def store(i: ir.Value, column: ir.Value) -> None:
-            self.write_some(self.at(target, self.product(i, by_channel)), column, mask)
-
-        self.turn(load, pixels, store, channels)
+        width = I64(self.width)
+        self.unpack_square(source, width, pixels, self.everywhere, target, by_channel, channels, mask)

@@ -111,16 +111,9 @@ class _WeightGradient(TileBuilder):
         """As many channels as columns of a row, as far as there are any."""
         b = self.b
         inside = self.between(b.sub(I64(0), here), b.sub(limit, here))
-        by_channel, by_pixel = self.n["x_channel"], self.n["in_channels"]
         some = self.between(I64(0), channels)
-
-        def load(i: ir.Value) -> ir.Value:
-            return self.read_some(self.at(self.x, source, self.product(i, by_channel)), inside)
-
-        def store(i: ir.Value, column: ir.Value) -> None:
-            self.write_some_wide(self.at(self.packed_x, target, self.product(i, by_pixel), wide=True), column, some)
-
-        self.turn(load, channels, store, pixels)
+        source, target = self.at(self.x, source), self.at(self.packed_x, target, wide=True)
+        self.pack_square(source, self.n["x_channel"], channels, inside, target, self.n["in_channels"], pixels, some)
 
     def _pack_y(self, source: ir.Value, rows: ir.Value, columns: ir.Value, left: ir.Value) -> None:
         """Copy the output's gradient; channels that there are not are zero."""
@@ -136,18 +129,10 @@ class _WeightGradient(TileBuilder):
                              self.sum(target, self.product(j, self.y_pitch), c), b.sub(length, j))  # fmt: skip
 
     def _turn_y(self, source: ir.Value, channels: ir.Value, target: ir.Value, pixels: ir.Value) -> None:
-        b, by_channel = self.b, self.n["y_channel"]
         inside = self.between(I64(0), pixels)
-        exists = self.between(I64(0), channels)
-
-        def load(i: ir.Value) -> ir.Value:
-            return self.read_some(self.at(self.y, source, self.product(i, by_channel)), inside)
-
-        def store(i: ir.Value, column: ir.Value) -> None:
-            chosen = b.select(exists, column, self.zero)
-            self.write(self.at(self.packed_y, target, self.product(i, self.y_pitch), wide=True), chosen)
-
-        self.turn(load, channels, store, pixels)
+        source, target = self.at(self.y, source), self.at(self.packed_y, target, wide=True)
+        by_channel = self.n["y_channel"]
+        self.pack_square(source, by_channel, channels, inside, target, self.y_pitch, pixels, self.everywhere)
 
     # Sums
 
