@@ -14,7 +14,7 @@ from jitgrad.ir.ops.comparison import Ge, Le
 from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
-from jitgrad.ir.ops.slicing import Diagonal
+from jitgrad.ir.ops.slicing import Diagonal, Slice
 from jitgrad.ir.ops.windows import Windows
 from jitgrad.ir.ops.write import WriteView
 
@@ -191,6 +191,9 @@ def block_diag(*tensors: Any) -> Tensor:
     out = beside(apply(Full(shape, blocks[0].dtype, 0)), blocks[0])
     row = column = 0
     for t in blocks:
-        out[row : row + t.shape[0], column : column + t.shape[1]] = t  # type: ignore[index]
+        if local.mode.levels:  # a block may have samples that the others have not
+            out = apply(WriteView((Slice((row, column), tuple(t.shape), (1, 1)),)), out, t)
+        else:
+            out[row : row + t.shape[0], column : column + t.shape[1]] = t  # type: ignore[index]
         row, column = row + t.shape[0], column + t.shape[1]
     return out

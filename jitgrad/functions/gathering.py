@@ -19,10 +19,12 @@ from ..aliasing import view
 from ..dispatch import apply, beside
 from ..errors import located
 from ..indexing import coordinates, fitted, read_at
+from ..levels import innermost
+from ..mode import local
 from ..tensor import Tensor
 from .dims import normalize_dim
 from .pointwise import convert
-from .registry import numpy_names, public
+from .registry import FUNCTIONS, numpy_names, public
 
 Number = bool | int | float | complex
 
@@ -311,6 +313,15 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return read_at(rows(wide), coordinates(tuple(rows(wide).shape), (rows(chosen),)))
 
 
+def _chosen_in_order(wide: Any, chosen: Any, source: Any) -> Tensor:
+    """`masked_scatter` by counting, for masks whose values are not known; too short a source repeats its last one."""
+    flat = source.reshape(-1)
+    count = flat.shape[0]
+    places = (chosen.reshape(-1).cumsum(0) - 1).clamp(0, max(count - 1, 0)).reshape(chosen.shape)
+    values = flat[places] if count else wide
+    return FUNCTIONS["where"](chosen, values, wide)
+
+
 @public(inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """`input` with the elements where `mask` is true set to the first ones of `source`, in order.
@@ -321,6 +332,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """
     same_dtype("masked_scatter", input, source)
     wide, chosen = _mask_and_input(input, mask, "masked_scatter")
+    if local.mode.levels and innermost((chosen._data,)) is not None:
+        return _chosen_in_order(wide, chosen, source)
     found = coordinates(tuple(rows(wide).shape), (rows(chosen),))
     count = found[0].shape[0]
     if source.type_.numel < count:

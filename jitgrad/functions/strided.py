@@ -20,6 +20,7 @@ from ..creation import check_dtype
 from ..device import as_device
 from ..dispatch import apply, infer
 from ..errors import located
+from ..levels import LevelData
 from ..mode import local
 from ..rebinding import resize, share_memory, view_in_place
 from ..tensor import Tensor, wrap
@@ -43,6 +44,8 @@ def _strided(t: Tensor, size: Sequence[int], stride: Sequence[int], offset: int 
         raise located(ShapeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}"))
     if any(s < 0 for s in stride):
         raise located(ShapeError(f"as_strided: Negative strides are not supported, got strides: {list(stride)}"))
+    if isinstance(t._data, LevelData):  # the memory of one sample
+        return t, AsStrided(tuple(size), tuple(stride), offset or 0)
     origin = None if t._view is None else t._view.origin
     base: Any = t if origin is None else origin
     start = t.storage_offset() if offset is None else offset  # type: ignore[attr-defined]
@@ -86,7 +89,8 @@ def as_strided_scatter(
     >>> jg.as_strided_scatter(jg.zeros(4), jg.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])
     """
-    start = 0 if storage_offset is None else storage_offset - input.storage_offset()  # type: ignore[attr-defined]
+    here = 0 if isinstance(input._data, LevelData) else input.storage_offset()  # type: ignore[attr-defined]
+    start = 0 if storage_offset is None else storage_offset - here
     views = (*_rows_of_memory(input), AsStrided(tuple(size), tuple(stride), start))
     if tuple(src.shape) != tuple(size):
         raise located(
