@@ -6,7 +6,7 @@ Captured tensors are looked at again only when some tensor was rebound since (go
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import Data, may_share_memory
@@ -28,7 +28,7 @@ class Guards:
 
     def __init__(self, tracer: Tracer) -> None:
         leaves = tracer.leaves
-        self._touched = tuple(tracer.touched.values())
+        self._touched = _outermost(tracer.touched)
         self._surroundings: Surroundings = tracer.surroundings.copy()
         sources = [s.of if isinstance(s, MovedSource) else s for s in tracer.sources]
         slots = [s for s in sources if isinstance(s, (ArgumentSource, CapturedSource, GradSource))]
@@ -39,7 +39,7 @@ class Guards:
         written = {id(s.tensor) for s in tracer.outside.values() if s.written}
         self._writes = bool(written)
         self._written_grads = [s for s in slots if isinstance(s, GradSource) and id(s.tensor(leaves)) in written]
-        known = {id(t) for t in (*tracer.reached, *_held(self._touched))}
+        known = {id(t) for t in (*tracer.reached, *_held(tracer.touched.values()))}
         self._fixed = [(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor) and id(x) in known]
         self._grads = [(s, _grad_source(s.tensor(leaves)._grad, g, known)) for s, g in tracer.grad_guards.values()]
         self._rebound = tracer.rebound
@@ -115,6 +115,24 @@ class Guards:
 def _grad_source(grad: Tensor | None, source: TensorSource | None, known: set[int]) -> TensorSource | None:
     """Where a gradient comes from; one that the function also reaches in another way has to stay the same."""
     return CapturedSource(grad) if source is grad_of_its_own and grad is not None and id(grad) in known else source
+
+
+def _outermost(touched: Mapping[int, tuple[Any, int]]) -> tuple[tuple[Any, int], ...]:
+    """Those that no other one contains: their counters tell the changes of all."""
+    return tuple([(thing, epoch) for thing, epoch in touched.values() if not _is_inside(thing, touched)])
+
+
+def _is_inside(thing: Any, others: Mapping[int, Any]) -> bool:
+    found = [thing]
+    for current in found:
+        for ref in list(current._containers.values()):
+            container = ref()
+            if container is not None and container is not thing:
+                if id(container) in others:
+                    return True
+                if all(container is not x for x in found):
+                    found.append(container)
+    return False
 
 
 def _held(touched: Iterable[tuple[Any, int]]) -> Iterator[Tensor]:

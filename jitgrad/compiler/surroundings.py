@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from .code import DYNAMIC, attribute_names, is_library, is_standard, reached
-from .fingerprint import Same, fingerprint, is_fixed
+from .fingerprint import fingerprint, is_fixed
 
 _ENTRIES = ("forward", "step", "__call__")
 
 Read = Callable[[], Hashable]
+_ABSENT = object()
 
 
 class Surroundings:
@@ -27,6 +28,7 @@ class Surroundings:
         self._seen: set[Any] = set()
         self._kept: list[Any] = []
         self._probes: list[tuple[str, Read, Hashable]] = []
+        self._methods: list[tuple[Mapping[str, Any], str, Any, str]] = []  # a class's attributes, one's name, it, label
 
     def add(self, thing: Any) -> None:
         """Depend on what `thing` depends on."""
@@ -36,6 +38,7 @@ class Surroundings:
             self._kept.append(cls)
             for name, read in _of_class(cls):
                 self._probes.append((name, read, read()))
+            self._methods += _methods(cls)
         for name, value in _of_instance(thing):
             read = functools.partial(fingerprint, value)
             self._probes.append((f"{cls.__name__}.{name}", read, read()))
@@ -51,14 +54,17 @@ class Surroundings:
     def copy(self) -> Surroundings:
         """What is depended on now, to be compared later."""
         other = Surroundings()
-        other._kept, other._probes = list(self._kept), list(self._probes)
+        other._kept, other._probes, other._methods = list(self._kept), list(self._probes), list(self._methods)
         return other
 
     def __len__(self) -> int:
-        return len(self._probes)
+        return len(self._probes) + len(self._methods)
 
     def changed(self) -> str | None:
         """The name of something that is not as it was."""
+        for attributes, name, value, label in self._methods:
+            if attributes.get(name, _ABSENT) is not value:
+                return label
         for name, read, value in self._probes:
             if read() != value:
                 return name
@@ -73,7 +79,6 @@ def _of_class(cls: type) -> Iterator[tuple[str, Read]]:
         if not functions:
             yield label, functools.partial(_class_value, cls, name)
             continue
-        yield label, functools.partial(_methods, cls, name)
         for function in functions:
             if reached(function):
                 yield f"a global that {label} reads", functools.partial(fingerprint, function)
@@ -83,8 +88,13 @@ def _class_value(cls: type, name: str) -> Hashable:
     return fingerprint(getattr(cls, name, None))
 
 
-def _methods(cls: type, name: str) -> Hashable:
-    return tuple([Same(f) for f in _functions(cls, name)])
+def _methods(cls: type) -> Iterator[tuple[Mapping[str, Any], str, Any, str]]:
+    """Where the names that are reached are defined, or might be, among the user's classes."""
+    for name in sorted(_reachable(cls)):
+        if _functions(cls, name):
+            for base in cls.__mro__:
+                if not _is_library_class(base):
+                    yield base.__dict__, name, base.__dict__.get(name, _ABSENT), f"{cls.__name__}.{name}"
 
 
 def _functions(cls: type, name: str) -> list[types.FunctionType]:

@@ -36,7 +36,7 @@ class GlobalHooks(Counted):
         self.are_on_calls = False
         for name in _TABLES:
             setattr(self, name, HookTable(self))
-        self.on_registration = {kind: HookTable(self) for kind in ("buffer", "module", "parameter")}
+        self._on_registration = {kind: HookTable(self) for kind in ("buffer", "module", "parameter")}
 
     def _count_change(self) -> None:
         super()._count_change()
@@ -44,7 +44,7 @@ class GlobalHooks(Counted):
 
     def registered(self, kind: str, owner: Any, name: str, value: Any) -> Any:
         """What is registered in a module, after the hooks on that."""
-        for hook in list(self.on_registration[kind].values()):
+        for hook in list(self._on_registration[kind].values()):
             replaced = hook(owner, name, value)
             if replaced is not None:
                 value = replaced
@@ -108,14 +108,14 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, buffer)` for every buffer that is registered; what it returns replaces it."""
-    return handle_of(everywhere.on_registration["buffer"], hook)
+    return handle_of(everywhere._on_registration["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, submodule)` for every module that is registered; what it returns replaces it."""
-    return handle_of(everywhere.on_registration["module"], hook)
+    return handle_of(everywhere._on_registration["module"], hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, parameter)` for every parameter that is registered; what it returns replaces it."""
-    return handle_of(everywhere.on_registration["parameter"], hook)
+    return handle_of(everywhere._on_registration["parameter"], hook)
