@@ -12,7 +12,9 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 from ...creation import as_tensor, from_numpy, tensor
 from ...errors import located
 from ...functions.joining import stack
-from ...tensor import Tensor
+from ...mode import local
+from ...tensor import Tensor, wrap
+from .worker_info import this_process
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -23,11 +25,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """
     first = batch[0]
     if isinstance(first, Tensor):
-        return stack(list(batch))
+        return _stacked(batch)
     if isinstance(first, np.ndarray):
         if first.dtype.kind in "USO":
             raise located(ArgumentTypeError(_unknown(first.dtype)))
-        return as_tensor(np.stack(batch))
+        return as_tensor(_joined(batch))
     if isinstance(first, np.generic):
         return as_tensor(np.asarray(batch))
     if isinstance(first, float):
@@ -42,6 +44,26 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Sequence):
         return _columns(batch, first)
     raise located(ArgumentTypeError(_unknown(type(first))))
+
+
+def _stacked(batch: Sequence[Tensor]) -> Tensor:
+    """Tensors along a new first axis. Of plain ones NumPy puts the arrays together, for a fraction of an op's cost."""
+    first = batch[0]
+    if local.mode.tracer is None and all(type(t) is Tensor and not t.requires_grad for t in batch):
+        arrays = [t._data for t in batch]
+        shape, dtype = first._data.shape, first._data.dtype
+        if all(type(x) is np.ndarray and x.shape == shape and x.dtype == dtype for x in arrays):
+            return wrap(_joined(arrays))
+    return stack(list(batch))
+
+
+def _joined(arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """Arrays along a new first axis."""
+    first = arrays[0]
+    if any(x.shape != first.shape or x.dtype != first.dtype for x in arrays):
+        return np.stack(arrays)  # of the type that holds them all; refuses other shapes
+    out: np.ndarray[Any, Any] = this_process.allocate((len(arrays), *first.shape), first.dtype)
+    return np.stack(arrays, out=out)
 
 
 def _columns(batch: Sequence[Any], first: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import random
 import signal
@@ -20,7 +21,7 @@ from jitgrad.ir.config import config
 from ...mode import local
 from ...random import manual_seed
 from .fetch import Fetcher
-from .transport import receive, send
+from .transport import receive, send, shared_arrays
 from .worker_info import WorkerInfo, this_process
 
 
@@ -103,6 +104,8 @@ def run(setup: Setup, pipe: connection.Connection) -> None:
     if "jitgrad.codegen.cpu.threads" in sys.modules:  # forked from a process that has used it
         sys.modules["jitgrad.codegen.cpu.threads"].set_num_threads(1)
     local.mode.tracer = None
+    this_process.allocate = shared_arrays.allocate
+    gc.freeze()  # what was forked is the parent's: looking through it for garbage takes long, and copies its pages
     parent = parent_process()
     watched: list[Any] = [pipe] if parent is None else [pipe, parent.sentinel]
     worker = _Loading(setup)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class _Process:
 
     info: WorkerInfo | None = None
     was_asked = False
+    allocate: Callable[..., Any] = np.empty  # where batches are put together; a worker has memory that others can map
 
 
 this_process = _Process()
