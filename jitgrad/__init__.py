@@ -76,6 +76,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .autograd import gradcheck as _gradcheck
 from .compiler import assert_no_compile, compile
 from .device import device, get_default_device, set_default_device
 from .export import export, load_program
@@ -206,6 +207,8 @@ half, float, double, bfloat, int, long, short, cfloat, cdouble = (
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 globals().update(FUNCTIONS)
+autograd.gradcheck, autograd.gradgradcheck = _gradcheck.gradcheck, _gradcheck.gradgradcheck  # type: ignore[assignment]
+autograd.GradcheckError = _gradcheck.GradcheckError  # type: ignore[attr-defined]
 
 _LAZY = ("array_api", "masked", "testing", "train", "vision")  # modules that few scripts need
 

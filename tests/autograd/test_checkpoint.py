@@ -108,6 +108,7 @@ def test_nested(is_compiled):
         return checkpoint(inner, y, use_reentrant=False).tanh()
 
     x, y = (numbers(3).requires_grad_() for _ in range(2))
+
     def f(t):
         return checkpoint(outer, t, use_reentrant=False).sum()
 
