@@ -80,6 +80,8 @@ from .autograd import gradcheck as _gradcheck
 from .compiler import assert_no_compile, compile
 from .device import device, get_default_device, set_default_device
 from .export import export, load_program
+from .autograd import forward_ad as _forward_ad
+from .autograd import functional as _functional
 from .func import vmap
 from .functions import (
     arithmetic as _arithmetic,

@@ -49,6 +49,7 @@ def view(op: View, t: Tensor) -> Tensor:
     if isinstance(operand, LevelData):
         data, shares = operand.level.view(op, operand)
         out = wrap(data)
+        operand.level.note((out,))
     elif tracer is None or tracer.ends_before((t,)):
         tracer = None
         data = _seen_through(op, t, operand)
@@ -146,6 +147,7 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
     op = Convert(t.dtype)
     if isinstance(t._data, LevelData):
         out = wrap(t._data.copied())
+        t._data.level.note((out,))
     elif mode.tracer is not None:
         return apply(op, t)
     else:

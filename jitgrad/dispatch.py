@@ -85,6 +85,7 @@ def _apply_at(level: Level, op: Op, operands: Sequence[Tensor]) -> tuple[Tensor,
     lifted = [lift(level, t) for t in operands]
     data = [t._data for t in lifted]
     results = tuple([wrap(x) for x in level.run(op, data)])
+    level.note(results)
     if isinstance(op, View):
         results[0]._storage = lifted[0]._storage = lifted[0]._storage or Storage()
     if local.mode.grad and op.differentiable and any(t._requires_grad for t in lifted):

@@ -115,6 +115,9 @@ class Level:
         """What the view `op` shows, and whether that shares memory."""
         raise NotImplementedError
 
+    def note(self, made: Sequence[Tensor]) -> None:
+        """These are tensors of this level."""
+
     def like(self, made: Tensor, data: Any) -> Tensor:
         """A new tensor in the likeness of one that has this level's `data`."""
         return made

@@ -1,7 +1,6 @@
 """Gradients: `backward`, `grad`, grad modes, hooks, and custom functions."""
 
 from . import function as function
-from . import functional as functional
 from . import graph as graph
 from . import hooks as hooks
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
@@ -23,7 +22,6 @@ __all__ = [
     "backward_stats",
     "detect_anomaly",
     "enable_grad",
-    "functional",
     "grad",
     "inference_mode",
     "is_anomaly_enabled",

@@ -63,11 +63,13 @@ class CompiledFunction(StandsForFunction):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = local.mode
+        # Inside vmap and forward mode, ops are those transforms'; anomaly mode wants the line of each.
+        if mode.levels or mode.anomaly or not config.compile:
+            return self._f(*args, **kwargs)
         tracer = local.mode.tracer
         if tracer is not None:
             return tracer.nested(self, self._f, args, kwargs)
-        if not config.compile:
-            return self._f(*args, **kwargs)
         self._calls += 1
         leaves, structure = flatten_call(args, kwargs)
         key = call_key(self._f, leaves, structure)

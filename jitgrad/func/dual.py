@@ -62,6 +62,7 @@ class DualLevel(Level):
         """A tensor of this level."""
         made = wrap(Dual(self, primal, tangent))
         made._storage = storage_of(primal)
+        self.note((made,))
         return made
 
     def lift(self, part: Tensor) -> Dual:

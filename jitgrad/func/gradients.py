@@ -24,26 +24,27 @@ from ..levels import LevelData
 from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
+from .compiled import of_compiled
 
 Argnums = int | Sequence[int]
 
 
 @contextmanager
-def _begun(trees: Any) -> Iterator[tuple[Any, list[Tensor], bool]]:
+def begun(trees: Any) -> Iterator[tuple[Any, list[Tensor], bool]]:
     """The trees with histories beginning at their tensors, those tensors, and whether recording is on outside.
 
     Inside, it is on.
     """
     mode = local.mode
     recording, outer = mode.grad, mode.outer_grad
-    begun, fresh = begin(trees)
+    inside, fresh = begin(trees)
     nodes = {t._node for t in fresh}
     mode.outer_grad = recording and outer
     mode.grad = True
     mode.transforms += 1
     mode.begun |= nodes
     try:
-        yield begun, fresh, recording
+        yield inside, fresh, recording
     finally:
         mode.grad, mode.outer_grad = recording, outer
         mode.transforms -= 1
@@ -83,7 +84,7 @@ def begin(tree: Any) -> tuple[Any, list[Tensor]]:
 
 def reaches_beyond(outputs: Sequence[Tensor], fresh: Sequence[Tensor]) -> bool:
     """Whether the history of `outputs` goes on behind `fresh`, or reaches anything else that has one."""
-    begun = local.mode.begun
+    active = local.mode.begun
     own = {t._node for t in fresh}
     seen: set[Any] = set()
     stack: list[Any] = [edge(t) for t in outputs]
@@ -93,7 +94,7 @@ def reaches_beyond(outputs: Sequence[Tensor], fresh: Sequence[Tensor]) -> bool:
         if node is None or node in seen:
             continue
         seen.add(node)
-        if isinstance(node, Tensor) or (node in begun and node not in own):
+        if isinstance(node, Tensor) or (node in active and node not in own):
             return True
         stack += node.edges
     return False
@@ -139,12 +140,16 @@ def grad_and_value(
     >>> jg.func.grad_and_value(lambda x: (x * x).sum())(jg.tensor([1.0, 2.0]))
     (tensor([2., 4.]), tensor(5.))
     """
+    again = functools.partial(grad_and_value, argnums=argnums, has_aux=has_aux)
+    compiled = of_compiled(func, again, "grad_and_value", argnums, has_aux)
+    if compiled is not None:
+        return compiled
 
     @functools.wraps(func, updated=())
     def transformed(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         nums = selected(argnums, args)
         chosen = tuple([args[n] for n in nums])
-        with _begun(chosen) as (trees, fresh, recording):
+        with begun(chosen) as (trees, fresh, recording):
             call = list(args)
             for n, tree in zip(nums, trees, strict=True):
                 call[n] = tree
@@ -189,17 +194,17 @@ def _check_scalar(value: Any) -> None:
 
 def gradients(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], seeds: Sequence[Tensor] | None, create: bool,
-    retain: bool | None = None,
+    retain: bool | None = None, materialize: bool = True,
 ) -> list[Any]:  # fmt: skip
-    """The gradients of those outputs that have a history; zeros where none flows."""
+    """The gradients of those outputs that have a history; zeros (or None, unless `materialize`) where none flows."""
     known = [i for i, t in enumerate(outputs) if t._requires_grad]
     if not known or not inputs:
-        return [x.new_zeros(x.shape) for x in inputs]  # type: ignore[attr-defined]
+        return [x.new_zeros(x.shape) if materialize else None for x in inputs]  # type: ignore[attr-defined]
     given = None if seeds is None else [seeds[i] for i in known]
     return list(
         api.grad(
             [outputs[i] for i in known], inputs, given, retain_graph=retain, create_graph=create, allow_unused=True,
-            materialize_grads=True,
+            materialize_grads=materialize,
         )
     )  # fmt: skip
 
@@ -217,6 +222,9 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     >>> f(jg.tensor(2.0)), jg.func.grad(f)(jg.tensor(2.0))
     (tensor(12.), tensor(12.))
     """
+    compiled = of_compiled(func, functools.partial(grad, argnums=argnums, has_aux=has_aux), "grad", argnums, has_aux)
+    if compiled is not None:
+        return compiled
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func, updated=())
@@ -236,6 +244,10 @@ def value_and_grad(
     >>> jg.func.value_and_grad(lambda x: (x * x).sum())(jg.tensor([1.0, 2.0]))
     (tensor(5.), tensor([2., 4.]))
     """
+    again = functools.partial(value_and_grad, argnums=argnums, has_aux=has_aux)
+    compiled = of_compiled(func, again, "value_and_grad", argnums, has_aux)
+    if compiled is not None:
+        return compiled
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func, updated=())
@@ -257,7 +269,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     >>> pull(jg.ones(2))
     (tensor([2., 4.]),)
     """
-    with _begun(primals) as (trees, fresh, recording):
+    with begun(primals) as (trees, fresh, recording):
         aux: Any = None
         out = func(*trees)
         if has_aux:

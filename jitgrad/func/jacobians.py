@@ -12,6 +12,7 @@ from .. import pytree
 from ..functions.registry import FUNCTIONS
 from ..tensor import Tensor
 from .batch import Randomness
+from .compiled import of_compiled
 from .forward import jvp
 from .gradients import Argnums, check_tensors, selected, vjp
 from .vmap import vmap
@@ -52,6 +53,10 @@ def jacrev(
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ArgumentError("jacrev: `chunk_size` should be greater than 0.")
+    again = functools.partial(jacrev, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
+    compiled = of_compiled(func, again, "jacrev", argnums, has_aux, chunk_size)
+    if compiled is not None:
+        return compiled
 
     @functools.wraps(func, updated=())
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -62,7 +67,7 @@ def jacrev(
         cotangents = pytree.unflatten(shape, unit_vectors(results))
         rows = vmap(pull, chunk_size=chunk_size)(cotangents)
         leaves, structure = pytree.flatten(rows if not isinstance(argnums, int) else rows[0])
-        blocks = _blocks(leaves, results, 0)
+        blocks = blocks_of(leaves, results, 0)
         jacobian = pytree.unflatten(shape, [pytree.unflatten(structure, block) for block in blocks])
         return (jacobian, aux[0]) if has_aux else jacobian
 
@@ -80,6 +85,10 @@ def jacfwd(
     tensor([[1., 0.],
             [0., 1.]])
     """
+    again = functools.partial(jacfwd, argnums=argnums, has_aux=has_aux, randomness=randomness, chunk_size=chunk_size)
+    compiled = of_compiled(func, again, "jacfwd", argnums, has_aux, randomness, chunk_size)
+    if compiled is not None:
+        return compiled
 
     @functools.wraps(func, updated=())
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -94,7 +103,7 @@ def jacfwd(
 
         columns, aux = vmap(push, out_dims=(0, None), randomness=randomness, chunk_size=chunk_size)(tangents)
         leaves, shape = pytree.flatten(columns)
-        blocks = _blocks([FUNCTIONS["movedim"](t, 0, -1) for t in leaves], inputs, -1)
+        blocks = blocks_of([FUNCTIONS["movedim"](t, 0, -1) for t in leaves], inputs, -1)
         per_result = zip(*blocks, strict=True)
         inner = pytree.flatten(chosen[0] if isinstance(argnums, int) else chosen)[1]
         jacobian = pytree.unflatten(shape, [pytree.unflatten(inner, list(block)) for block in per_result])
@@ -118,7 +127,7 @@ def _of_selected(
     return tuple([args[n] for n in nums]), call
 
 
-def _blocks(stacked: Sequence[Any], parts: Sequence[Tensor], dim: int) -> list[list[Tensor]]:
+def blocks_of(stacked: Sequence[Any], parts: Sequence[Tensor], dim: int) -> list[list[Tensor]]:
     """For each part, its rows (or columns, for `dim` -1) of all the stacked tensors, in its shape."""
     counts = [t.type_.numel for t in parts]
     out = []

@@ -14,6 +14,7 @@ from ..functions.registry import FUNCTIONS
 from ..tensor import Tensor, wrap
 from .axes import moved_axis, spread
 from .batch import Batched, BatchLevel, Randomness
+from .compiled import of_compiled
 
 Dims = Any  # an int, None, or containers of them
 
@@ -47,12 +48,13 @@ def vmap(
     >>> jg.vmap(jg.dot)(jg.ones(2, 3), jg.ones(2, 3))
     tensor([3., 3.])
     """
-    if randomness not in ("error", "different", "same"):
-        raise OperationError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
-    if chunk_size is not None and chunk_size <= 0:
-        raise ArgumentError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    _check_options(randomness, chunk_size)
+    again = functools.partial(
+        vmap, in_dims=in_dims, out_dims=out_dims, randomness=randomness, chunk_size=chunk_size
+    )  # fmt: skip
+    compiled = of_compiled(func, again, "vmap", in_dims, out_dims, randomness, chunk_size)
+    if compiled is not None:
+        return compiled
     name = getattr(func, "__name__", repr(func))
 
     @functools.wraps(func, updated=())
@@ -60,22 +62,23 @@ def vmap(
         size, leaves, dims, structure = _arguments(name, in_dims, args, kwargs)
         if chunk_size is None or chunk_size >= size:
             return _mapped(func, name, size, leaves, dims, structure, out_dims, randomness)
-        pieces = [
-            _mapped(
-                func,
-                name,
-                min(chunk_size, size - start),
-                [_piece(x, d, start, chunk_size) for x, d in zip(leaves, dims, strict=True)],
-                dims,
-                structure,
-                out_dims,
-                randomness,
-            )
-            for start in range(0, size, chunk_size)
-        ]
-        return _joined(name, pieces, out_dims)
+        pieces = []
+        for start in range(0, size, chunk_size):
+            part = [_piece(x, d, start, chunk_size) for x, d in zip(leaves, dims, strict=True)]
+            count = min(chunk_size, size - start)
+            pieces.append(_mapped(func, name, count, part, dims, structure, out_dims, randomness))
+        return _joined(pieces, out_dims)
 
     return mapped
+
+
+def _check_options(randomness: str, chunk_size: int | None) -> None:
+    if randomness not in ("error", "different", "same"):
+        raise OperationError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise ArgumentError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
 
 def _arguments(
@@ -201,7 +204,7 @@ def _piece(x: Any, dim: int | None, start: int, size: int) -> Any:
     return x if dim is None else FUNCTIONS["narrow"](x, dim, start, min(size, x.shape[dim] - start))
 
 
-def _joined(name: str, pieces: Sequence[Any], out_dims: Dims) -> Any:
+def _joined(pieces: Sequence[Any], out_dims: Dims) -> Any:
     """The results of several calls, one after the other along their dims."""
     dims = spread(out_dims, pieces[0])
     assert dims is not None
