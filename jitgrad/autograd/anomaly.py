@@ -19,7 +19,8 @@ from ..tensor import Tensor
 class detect_anomaly:
     """Inside, tape nodes remember their line, and a backward pass that makes a NaN raises `RuntimeError`.
 
-    Slow: nodes run one after the other. `check_nan=False` only remembers lines.
+    Slow: nodes run one after the other, and compiled functions eagerly, so that their lines are known, too.
+    `check_nan=False` only remembers lines.
 
     >>> import jitgrad as jg
     >>> x = jg.tensor(-1.0, requires_grad=True)

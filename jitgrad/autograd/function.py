@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -112,6 +113,11 @@ class FunctionNode(TapeNode):
     def name(self) -> str:
         """`SquareBackward`, as PyTorch names it."""
         return f"{self.function.__name__}Backward"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("context", "_metadata"):
+            raise AttributeError(name)
+        return getattr(self.context, name)  # `grad_fn` answers for `ctx`, as in PyTorch
 
     def release(self) -> None:
         """Forget what `forward` saved, if it did."""
@@ -245,6 +251,8 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
+        if cls.setup_context is not Function.setup_context:
+            args, kwargs = _with_defaults(cls.forward, args, kwargs)
         needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
         recorded = local.mode.grad and any(needs)
         ctx = Context(recorded)
@@ -262,6 +270,13 @@ class Function:
             results = tuple(_fresh(r, args, ctx) for r in results)
             _record(cls, ctx, args, edges, results)
         return results if isinstance(out, tuple) else results[0]
+
+
+def _with_defaults(forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The arguments by position, those left out too, and those that have to be named."""
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args, bound.kwargs
 
 
 def _fresh(result: Any, args: Sequence[Any], ctx: Context) -> Any:
