@@ -175,9 +175,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     rows = {}
-    print(
-        f"{'pictures a second':20}{'jitgrad':>18}{'torch':>18}{'ratio of bests':>16}{'median ratio':>14}{'processor':>11}"
-    )
+    columns = f"{'jitgrad':>18}{'torch':>18}{'ratio of bests':>16}{'median ratio':>14}{'processor':>11}"
+    print(f"{'pictures a second':20}{columns}")
     for name, count in PARTS:
         if args.only in (None, name):
             row = rows[name] = contest(name, args.images or count, args, torch)

@@ -16,6 +16,7 @@ Ops are interned: equal ops are the same object, so `is`, `==` and `hash` are by
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, dataclass_transform
 from weakref import WeakValueDictionary
@@ -88,6 +89,11 @@ def _is_plain(args: tuple[Any, ...]) -> bool:
     return True
 
 
+@functools.lru_cache(4096)
+def _field_names(cls: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(cls))
+
+
 class _OpMeta(type):
     """Interns instances by the content of their fields."""
 
@@ -112,7 +118,8 @@ class _OpMeta(type):
 
     def _interned(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__call__(*args, **kwargs)
-        key = tuple(_exact(getattr(made, f.name)) for f in dataclasses.fields(made))
+        values = tuple([getattr(made, name) for name in _field_names(cls)])
+        key: Hashable = (values, tuple(map(type, values))) if _is_plain(values) else tuple(map(_exact, values))
         return cls._instances.setdefault(key, made)
 
 

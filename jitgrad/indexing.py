@@ -284,8 +284,16 @@ def _basic_views(shape: tuple[int, ...], index: Any) -> tuple[View, ...] | None:
         return None
     found = _known_views.get((shape, key))
     if found is None:
-        found = _known_views.add((shape, key), _plan(shape, index).views())
+        one = key.__class__ is int and len(shape) > 1 and 0 <= key < shape[0]
+        found = _known_views.add((shape, key), _one_of(shape, key) if one else _plan(shape, index).views())
     return found
+
+
+def _one_of(shape: tuple[int, ...], index: int) -> tuple[View, ...]:
+    """The view ops of one place along the first axis: what loops over data ask for, each time another."""
+    rest = shape[1:]
+    whole = Reshape(rest)
+    return (whole,) if shape[0] == 1 else (Slice((index, *(0,) * len(rest)), (1, *rest), (1,) * len(shape)), whole)
 
 
 def getitem(self: Tensor, index: Any) -> Tensor:
