@@ -11,6 +11,7 @@ from jitgrad.ir.ops.broadcast import accumulator_dtype
 from ..loops.ir import Buffer, Stmt
 
 CHANNELS, CHANNELS_WEIGHT = "channels", "channels weight"
+PIXELS, PIXELS_WEIGHT = "pixels", "pixels weight"
 
 _NUMBERS: Final = (
     "groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks",
@@ -21,6 +22,7 @@ _NUMBERS: Final = (
     "rows", "columns", "pitch", "packed_rows", "row_step", "chunk_blocks", "blocks",
     "phases", "phase_width", "merged", "weight_block", "weight_depth", "weight_width", "weight_height",
     "y_offset", "y_depth", "y_row",
+    "spread_depth", "spread_height", "spread_width",
     "strands", "units", "near_rows", "runs", "run_length", "run_pitch", "channel_pitch",
 )  # fmt: skip
 SLOTS: Final = {name: n for n, name in enumerate(_NUMBERS)}
@@ -51,7 +53,7 @@ class TileKernel:
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """Input, weight, bias if there is one, result; or input, output, the weight's gradient."""
-        if self.form == CHANNELS_WEIGHT:
+        if self.form in (CHANNELS_WEIGHT, PIXELS_WEIGHT):
             return Buffer(self.dtype, "in"), Buffer(self.dtype, "in"), Buffer(self.wide, "out")
         weights = 2 if self.has_bias else 1
         return (Buffer(self.dtype, "in"), *[Buffer(self.wide, "in")] * weights, Buffer(self.dtype, "out"))

@@ -16,6 +16,8 @@ from .frame import Frame, sizes
 from .kernel import CHANNELS, SLOTS, TileKernel
 from .ops import TileConv, TileTransposed, TileWeightGrad, kernel_of, multiplications
 from .phases import Phase, phases
+from .pixel_launch import pixel_launch, pixel_weight_launch
+from .pixel_ops import PixelConv, PixelWeightGrad
 from .schedule import TileShape, Work, blocks, tile_shape
 from .target import TileTarget
 from .weight_launch import weight_gradient
@@ -26,8 +28,13 @@ _TASKS: Final = ("images", "groups", "out_depth", "row_blocks", "column_blocks",
 def launches(node: Node, target: TileTarget) -> list[Launch]:
     """The launches of a tile op, in order."""
     op = node.op
-    if isinstance(op, TileWeightGrad):
-        return [weight_gradient(node, op, target)]
+    match op:
+        case TileWeightGrad():
+            return [weight_gradient(node, op, target)]
+        case PixelConv():
+            return [pixel_launch(node, op, target)]
+        case PixelWeightGrad():
+            return [pixel_weight_launch(node, op, target)]
     assert isinstance(op, TileConv | TileTransposed)
     x, weight, *bias = (v.type for v in node.operands)
     tile, lanes = tile_of(op, x, weight, target), target.lanes(weight.dtype)

@@ -34,8 +34,12 @@ Array = np.ndarray[Any, Any]
 _ORDER: Final = {1: (0,), 2: (1, 0), 3: (0, 2, 1)}  # of the kernel's places in a packed weight
 
 
+class TileOp(Op):
+    """An op that tile kernels run."""
+
+
 @op
-class TileConv(Op):
+class TileConv(TileOp):
     """A convolution whose output has spatial `lengths`; `low` zeros (or fewer elements than none) are in front.
 
     Behind the input there are as many zeros as it takes. `channels` are the output's, in each group.
@@ -65,14 +69,14 @@ class TileConv(Op):
             for n, s, k, d in zip(self.lengths, self.stride, weight.shape[2:], self.dilation, strict=True)
         ]
         padded = np.zeros((*x.shape[:2], *needed), x.dtype)
-        places = [_overlap(n, m, low) for n, m, low in zip(x.shape[2:], needed, self.low, strict=True)]
+        places = [overlap(n, m, low) for n, m, low in zip(x.shape[2:], needed, self.low, strict=True)]
         padded[(..., *(p for p, _ in places))] = x[(..., *(p for _, p in places))]
         conv = Conv(self.stride, (0,) * len(needed), self.dilation, self.groups)
         return np.asarray(conv.reference(padded.astype(weight.dtype), weight)).astype(x.dtype)
 
 
 @op
-class TileTransposed(Op):
+class TileTransposed(TileOp):
     """The transpose of a convolution in its input, which gets spatial `lengths`; fields are `ConvInputGrad`'s.
 
     The weight is packed with its channels swapped and its places reversed. `channels` are the result's, in each group.
@@ -125,7 +129,7 @@ def unpacked(packed: Array, channels: int) -> Array:
 
 
 @op
-class TileWeightGrad(Op):
+class TileWeightGrad(TileOp):
     """The gradient of a convolution in its weight, from its input and its output's gradient, in parts to be added up.
 
     The result is [strands, groups, places of the kernel..., runs, elements of a run, channels], in the type of sums.
@@ -194,7 +198,7 @@ def unpacked_weight_gradient(b: Builder, parts: Value, op: TileWeightGrad, weigh
     return b(Reshape(weight), split)
 
 
-def _overlap(length: int, needed: int, low: int) -> tuple[slice, slice]:
+def overlap(length: int, needed: int, low: int) -> tuple[slice, slice]:
     """Where in a padded axis its elements are, and which elements these are."""
     first, last = max(0, low), min(needed, low + length)
     if first >= last:
@@ -231,9 +235,7 @@ def multiplications(node: Node) -> int:
     return result // math.prod(node.op.stride) if isinstance(node.op, TileTransposed) else result
 
 
-TILE_OPS: Final = (TileConv, TileTransposed, TileWeightGrad)
-
 __all__ = [
-    "TILE_OPS", "TileConv", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "packed_shape",
+    "TileConv", "TileOp", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "overlap", "packed_shape",
     "packed_weight", "unpacked_weight_gradient",
 ]  # fmt: skip

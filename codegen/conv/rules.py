@@ -9,21 +9,26 @@ from typing import Final
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
+from jitgrad.ir.dtypes import DType
 from jitgrad.ir.graph import Node, Value
-from jitgrad.ir.ops.broadcast import accumulator_dtype
+from jitgrad.ir.ops.broadcast import Sum, accumulator_dtype
 from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
+from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.rewrite import Rules
 from jitgrad.ir.types import TensorType
 
 from .launch import block_width, scratch_bytes
 from .ops import TileConv, TileTransposed, TileWeightGrad, packed_shape, packed_weight, unpacked_weight_gradient
+from .pixel_launch import pixel_numbers, pixel_strands, pixel_weight_numbers
+from .pixel_ops import PixelConv, PixelWeightGrad
 from .schedule import MOST_SCRATCH_BYTES
 from .target import TileTarget
 from .weight_launch import strands_of, weight_numbers_of, weight_tile
 
 _FLOATS: Final = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 _MAX_PHASES: Final = 16
+_PIXELS_WORTH: Final = 0.7  # each multiplication by pixels takes a load of its own
 
 
 def tile_rules(target: TileTarget) -> Rules:
@@ -49,24 +54,17 @@ class _Lowering:
         """A convolution."""
         op = node.op
         assert isinstance(op, Conv)
-        x, weight = node.operands
         if not _is_eligible(node):
             return None
-        conv = TileConv(
-            node.result.shape[2:], op.stride, op.padding, op.dilation, op.groups, weight.shape[0] // op.groups
-        )
-        return self._by_tiles(b, conv, x, _grouped(b, weight, op.groups))
-
-    def _by_tiles(self, b: Builder, op: TileConv | TileTransposed, x: Value, weight: Value) -> Sequence[Value] | None:
-        """The op for a weight [groups, o, c, ...], or None where it would not pay or not fit."""
-        wide = accumulator_dtype(x.type.dtype)
-        if op.groups > 1 and op.channels < self.target.lanes(wide):
-            return None
-        block = block_width(op, x.type, weight.shape[2:], self.target)
-        packed = TensorType(packed_shape(weight.shape, block), wide)
-        if scratch_bytes(op, x.type, packed, self.target) > MOST_SCRATCH_BYTES:
-            return None
-        return (b(op, x, packed_weight(b, weight, block)),)
+        x, weight = node.operands
+        lengths, channels = node.result.shape[2:], weight.shape[0] // op.groups
+        if self._prefers_pixels(lengths[-1], channels, x.type.dtype):
+            spread = (1,) * len(lengths)
+            return self._by_pixels(
+                b, PixelConv(lengths, op.stride, spread, op.padding, op.dilation, op.groups), x, weight
+            )
+        tiles = TileConv(lengths, op.stride, op.padding, op.dilation, op.groups, channels)
+        return self._by_tiles(b, tiles, x, _grouped(b, weight, op.groups))
 
     def input_gradient(self, b: Builder, node: Node) -> Sequence[Value] | None:
         """A transposed convolution: by the kernel reversed, its channels swapped."""
@@ -78,8 +76,14 @@ class _Lowering:
         places = tuple(range(3, 3 + len(op.lengths)))
         weight = b(Permute((0, 2, 1, *places)), _grouped(b, weight, op.groups))
         weight = b(Flip(places), weight)
-        numbers = op.lengths, op.stride, op.padding, op.dilation
-        return self._by_tiles(b, TileTransposed(*numbers, op.groups, weight.shape[1]), y, weight)
+        if not self._prefers_pixels(op.lengths[-1], weight.shape[1], y.type.dtype):
+            numbers = op.lengths, op.stride, op.padding, op.dilation
+            return self._by_tiles(b, TileTransposed(*numbers, op.groups, weight.shape[1]), y, weight)
+        kernel = weight.shape[3:]
+        low = tuple((k - 1) * d - p for k, d, p in zip(kernel, op.dilation, op.padding, strict=True))
+        stride = (1,) * len(kernel)
+        weight = b(Reshape((op.groups * weight.shape[1], *weight.shape[2:])), weight)
+        return self._by_pixels(b, PixelConv(op.lengths, stride, op.stride, low, op.dilation, op.groups), y, weight)
 
     def weight_gradient(self, b: Builder, node: Node) -> Sequence[Value] | None:
         """The gradient in the weight."""
@@ -88,17 +92,52 @@ class _Lowering:
         if not _is_eligible(node):
             return None
         x, y = node.operands
-        wide, channels = accumulator_dtype(x.type.dtype), (x.shape[1] // op.groups, y.shape[1] // op.groups)
-        if op.groups > 1 and channels[1] < self.target.lanes(wide):
-            return None
+        dtype, channels = x.type.dtype, (x.shape[1] // op.groups, y.shape[1] // op.groups)
         pixels = y.shape[0] * math.prod(y.shape[2:])
+        numbers = op.kernel, op.stride, op.padding, op.dilation, op.groups
+        if self._prefers_pixels(y.shape[-1], channels[1], dtype):
+            return self._gradient_by_pixels(b, PixelWeightGrad(*numbers, pixel_strands(y.shape[1], pixels)), x, y)
+        wide = accumulator_dtype(dtype)
         tile = weight_tile(op.kernel, op.dilation, channels, pixels, wide, self.target)
-        strands, block = strands_of(op.kernel, channels, pixels), tile.vectors * self.target.lanes(wide)
-        tiles = TileWeightGrad(op.kernel, op.stride, op.padding, op.dilation, op.groups, strands, tile.rows, block)
+        block = tile.vectors * self.target.lanes(wide)
+        tiles = TileWeightGrad(*numbers, strands_of(op.kernel, channels, pixels), tile.rows, block)
         if weight_numbers_of(tiles, x.type, y.type)["scratch_bytes"] > MOST_SCRATCH_BYTES:
             return None
         parts = b(tiles, x, y)
-        return (unpacked_weight_gradient(b, parts, tiles, node.result.shape, x.type.dtype),)
+        return (unpacked_weight_gradient(b, parts, tiles, node.result.shape, dtype),)
+
+    def _prefers_pixels(self, width: int, channels: int, dtype: DType) -> bool:
+        """Whether pixels fill registers better than channels do."""
+        lanes = self.target.lanes(accumulator_dtype(dtype))
+        return _PIXELS_WORTH * _share(width, lanes) > _share(channels, lanes)
+
+    def _by_tiles(self, b: Builder, op: TileConv | TileTransposed, x: Value, weight: Value) -> Sequence[Value] | None:
+        """The op for a weight [groups, o, c, ...], or None where it would not fit."""
+        block = block_width(op, x.type, weight.shape[2:], self.target)
+        packed = TensorType(packed_shape(weight.shape, block), accumulator_dtype(x.type.dtype))
+        if scratch_bytes(op, x.type, packed, self.target) > MOST_SCRATCH_BYTES:
+            return None
+        return (b(op, x, packed_weight(b, weight, block)),)
+
+    def _by_pixels(self, b: Builder, op: PixelConv, x: Value, weight: Value) -> Sequence[Value] | None:
+        """The op for a weight [o, c, ...], or None where it would not fit."""
+        wide = accumulator_dtype(x.type.dtype)
+        weight = b(Convert(wide), weight) if wide is not weight.type.dtype else weight
+        if pixel_numbers(op, x.type, weight.type, self.target)["scratch_bytes"] > MOST_SCRATCH_BYTES:
+            return None
+        return (b(op, x, weight),)
+
+    def _gradient_by_pixels(self, b: Builder, op: PixelWeightGrad, x: Value, y: Value) -> Sequence[Value] | None:
+        if pixel_weight_numbers(op, x.type, y.type)["scratch_bytes"] > MOST_SCRATCH_BYTES:
+            return None
+        parts = b(op, x, y)
+        whole = b(Sum((0,)), parts) if op.strands > 1 else b(Reshape(parts.shape[1:]), parts)
+        return (b(Convert(x.type.dtype), whole) if x.type.dtype is not whole.type.dtype else whole,)
+
+
+def _share(length: int, lanes: int) -> float:
+    """How much of registers of `lanes` is filled by `length` elements."""
+    return length / (-(-length // lanes) * lanes)
 
 
 def _is_eligible(node: Node) -> bool:

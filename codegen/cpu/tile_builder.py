@@ -11,8 +11,9 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 
 from ..conv.kernel import SLOTS
+from . import emit_convert
 from .emit_types import I1, I32, I64, POINTER, memory_type, ramp_constant, register_type, splat, splat_constant
-from .tile_memory import counted, declared, masked_read, suffix
+from .tile_memory import counted, declared, masked_read, masked_write, suffix
 from .tile_square import square_copy
 
 _KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64])
@@ -134,6 +135,19 @@ class TileBuilder:
     def read_some(self, address: ir.Value, mask: ir.Value) -> ir.Value:
         """Elements in memory as a vector, zero where the mask is false."""
         return masked_read(self.b, self.dtype, address, mask, self.lanes)
+
+    def write_some_wide(self, address: ir.Value, value: ir.Value, mask: ir.Value) -> None:
+        """The lanes chosen by the mask into the kernel's own memory."""
+        masked_write(self.b, self.wide, address, value, mask, self.lanes)
+
+    def write_some(self, address: ir.Value, value: ir.Value, mask: ir.Value) -> None:
+        """The lanes chosen by the mask into memory."""
+        masked_write(self.b, self.dtype, address, value, mask, self.lanes)
+
+    def read_one(self, address: ir.Value) -> ir.Value:
+        """One element in memory."""
+        raw = self.b.load(address, typ=memory_type(self.dtype, 1))
+        return emit_convert.from_memory(self.b, raw, self.dtype, 1)
 
     def pack_square(self, *arguments: ir.Value) -> None:
         """Copy a square from memory into the kernel's own, transposed; arguments as in `tile_square`."""

@@ -18,7 +18,7 @@ from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.scalar import MATH, Arg, Expr, Fn, Number
 from jitgrad.ir.types import TensorType
 
-from ..conv.ops import TILE_OPS
+from ..conv.ops import TileOp
 from ..loops.ir import LoopVar
 from .element import Index, canonical_index, walk
 
@@ -54,7 +54,7 @@ def kind_of(node: Node) -> Kind:
             return Kind.INLINE if is_squeeze(node) or _splits_computed(node) else Kind.ALIAS
         case MatMul():
             return Kind.MATMUL if types[0].dtype.is_floating_point else Kind.HOST
-        case _ if isinstance(op, TILE_OPS):
+        case TileOp():
             return Kind.TILES
         case Pointwise() | IndexMap() if _emits(op, types):
             return Kind.INLINE

@@ -1,0 +1,94 @@
+"""What the kernels whose lanes are pixels share: planes of the input, packed channel by channel, read at a step."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ..conv.kernel import TileKernel
+from .emit_types import I32, I64, lane_order, undefined
+from .tile_builder import Numbers, TileBuilder
+
+
+class PlanesBuilder(TileBuilder):
+    """Packs [kernel depth][input channels][rows][columns], zeros around and, where the input is spread, within."""
+
+    def __init__(self, module: ir.Module, symbol: str, kernel: TileKernel) -> None:
+        super().__init__(module, symbol, kernel.dtype, kernel.lanes)
+        self.kernel = kernel
+        self.n = Numbers(self)
+
+    def reserve(self) -> None:
+        """Room for what is packed; vectors at its end may be read and written in full."""
+        n = self.n
+        self.plane = self.product(n["packed_rows"], n["pitch"])
+        self.cube = self.product(n["in_channels"], self.plane)
+        kernel = self.kernel
+        beyond = self.sum(self.product(kernel.rows, n["dilation_height"], n["pitch"]),
+                          self.product(kernel.vectors, n["dilation_width"]))  # fmt: skip
+        slack = self.sum(beyond, self.lanes * kernel.step * (kernel.vectors + 1))
+        self.packed = self.scratch(self.sum(self.product(n["kernel_depth"], self.cube), slack))
+
+    def pack(
+        self, image: ir.Value, group: ir.Value, depth: ir.Value, first_row: ir.Value, first_column: ir.Value
+    ) -> None:
+        """Copy the input of one group that a block of the output needs."""
+        n, b = self.n, self.b
+        source = self.sum(self.product(image, n["x_image"]), self.product(group, n["in_channels"], n["x_channel"]))
+        column = b.sub(self.product(first_column, self.kernel.step), n["low_width"])
+        row0 = b.sub(self.product(first_row, n["stride_height"]), n["low_height"])
+        with self.loop(n["kernel_depth"]) as k:
+            d = b.sub(self.sum(self.product(depth, n["stride_depth"]), self.product(k, n["dilation_depth"])),
+                      n["low_depth"])  # fmt: skip
+            d, has_depth = self._unspread(d, n["spread_depth"], n["in_depth"])
+            with self.loop(n["packed_rows"]) as r:
+                row, has_row = self._unspread(
+                    self.sum(row0, self.product(r, n["row_step"])), n["spread_height"], n["in_height"]
+                )
+                limit = b.select(b.and_(has_depth, has_row), n["in_width"], I64(0))
+                place = self.product(self.sum(self.product(d, n["in_height"]), row), n["in_width"])
+                start = self.sum(source, place)
+                target = self.sum(self.product(k, self.cube), self.product(r, n["pitch"]))
+                self._pack_row(start, column, limit, target)
+
+    def _unspread(self, at: ir.Value, spread: ir.Value, length: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The input's index at a place of the spread input, and whether there is one."""
+        b = self.b
+        index = b.sdiv(at, spread)
+        exact = b.icmp_signed("==", self.product(index, spread), at)
+        return index, b.and_(exact, b.and_(b.icmp_signed(">=", at, I64(0)), b.icmp_signed("<", index, length)))
+
+    def _pack_row(self, source: ir.Value, column: ir.Value, limit: ir.Value, target: ir.Value) -> None:
+        """One row of all channels; the end of a row is written before the start of the next."""
+        b, n, lanes = self.b, self.n, self.lanes
+        by_channel, pitch, spread = n["x_channel"], n["pitch"], n["spread_width"]
+        dense = b.icmp_signed("==", spread, I64(1))
+        copied = b.select(dense, limit, I64(0))
+        with self.loop(pitch, step=lanes) as j:
+            here = self.sum(column, j)
+            mask = self.between(b.sub(I64(0), here), b.sub(copied, here))
+            inside = self.between(I64(0), b.sub(pitch, j))
+            with self.loop(n["in_channels"]) as c:
+                value = self.read_some(self.at(self.x, source, here, self.product(c, by_channel)), mask)
+                at = self.at(self.packed, target, j, self.product(c, self.plane), wide=True)
+                self.write_some_wide(at, value, inside)
+        first = b.select(b.icmp_signed(">", column, I64(0)), b.sdiv(self.sum(column, spread, -1), spread), I64(0))
+        last = b.sdiv(self.sum(column, pitch, spread, -1), spread)
+        last = b.select(dense, I64(0), self.minimum(limit, last))
+        with self.loop(last, start=first) as i, self.loop(n["in_channels"]) as c:
+            value = self.read_one(self.at(self.x, source, i, self.product(c, by_channel)))
+            place = b.sub(self.product(i, spread), column)
+            b.store(value, self.at(self.packed, target, place, self.product(c, self.plane), wide=True))
+
+    def strided(self, address: ir.Value) -> ir.Value:
+        """Elements of the packed input `step` apart, from `address` on."""
+        b, step, lanes = self.b, self.kernel.step, self.lanes
+        if step == 1:
+            return self.read(address)
+        if step == 2:
+            halves = [self.read(self.at(address, k * lanes, wide=True)) for k in range(2)]
+            return b.shuffle_vector(*halves, lane_order(tuple(range(0, 2 * lanes, 2))))
+        found = undefined(self.vector)
+        for k in range(lanes):
+            one = b.load(self.at(address, k * step, wide=True), typ=self.element)
+            found = b.insert_element(found, one, I32(k))
+        return found
