@@ -26,9 +26,16 @@ def _pooling(*args: Any, return_indices: bool = False, **kwargs: Any) -> str | N
 
 
 def _contraction(a: Any, b: Any, dims: Any = 2, *rest: Any, **kwargs: Any) -> str:
-    """A matrix product, or where no dimension is left an inner one, which is not on the list."""
-    count = dims if isinstance(dims, int) else len(dims[0])
-    return AS_GIVEN if a.ndim == b.ndim == count else LOWER
+    """A matrix product, or where one number is left an inner one, which is not on the list."""
+    if isinstance(dims, int):
+        dims = (range(a.ndim - dims, a.ndim), range(dims))
+    free = [n for t, bound in zip((a, b), dims, strict=True) for n in _others(t, bound)]
+    return AS_GIVEN if all(n == 1 for n in free) else LOWER
+
+
+def _others(t: Any, dims: Any) -> list[int]:
+    bound = {d % t.ndim for d in dims} if t.ndim else set()
+    return [n for d, n in enumerate(t.shape) if d not in bound]
 
 
 def _unless_dtype(*args: Any, **kwargs: Any) -> str | None:
@@ -74,7 +81,7 @@ CPU: Mapping[str, Rule] = {
         FLOAT32,
     ),
     **dict.fromkeys(("linalg_multi_dot", "lstm"), LOWER),  # what PyTorch composes them of is
-    **dict.fromkeys(("dot", "linalg_lu_solve", "pca_lowrank", "svd_lowrank", "vdot"), AS_GIVEN),
+    **dict.fromkeys(("addmv", "dot", "linalg_lu_solve", "mv", "pca_lowrank", "svd_lowrank", "vdot"), AS_GIVEN),
     "max_pool3d": _pooling,
     "pad": _padding,
     "tensordot": _contraction,
