@@ -24,6 +24,8 @@ from .utils.rnn import PackedSequence
 
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
+_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")  # in the order of `all_weights`
+
 
 class RNNBase(Module):
     """Layers of recurrent cells, in one direction or both; `mode` is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
@@ -95,11 +97,8 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each layer and direction."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-        return [
-            [getattr(self, f"{name}_{suffix}") for name in names if f"{name}_{suffix}" in self._parameters]
-            for _, suffix in self._directions()
-        ]
+        found = [[getattr(self, f"{name}_{suffix}", None) for name in _NAMES] for _, suffix in self._directions()]
+        return [[weight for weight in weights if weight is not None] for weights in found]
 
     def reset_parameters(self) -> None:
         """Draw new initial values: evenly between ±1/√hidden_size."""
@@ -199,9 +198,9 @@ class RNNBase(Module):
 
     def _direction(self, x: Any, suffix: str, runs: list[tuple[int, int]], start: list[Any]) -> tuple[Any, list[Any]]:
         """One layer in one direction: its outputs, in the order of `x`, and its last states."""
-        own = self._parameters
-        gates = F.linear(x, own[f"weight_ih_{suffix}"], own.get(f"bias_ih_{suffix}"))
-        weights = Weights(own[f"weight_hh_{suffix}"], own.get(f"bias_hh_{suffix}"), own.get(f"weight_hr_{suffix}"))  # type: ignore[arg-type]
+        w_ih, w_hh, b_ih, b_hh, w_hr = (getattr(self, f"{name}_{suffix}", None) for name in _NAMES)
+        gates = F.linear(x, w_ih, b_ih)  # type: ignore[arg-type]
+        weights = Weights(w_hh, b_hh, w_hr)  # type: ignore[arg-type]
         backward = suffix.endswith("_reverse")
         if len(runs) == 1:
             ((count, n),) = runs

@@ -46,3 +46,14 @@ def test_vectors():
     assert v.shape == (8,)
     jg.nn.utils.vector_to_parameters(v.detach(), other.parameters())
     np.testing.assert_array_equal(layer.weight.detach().numpy(), other.weight.detach().numpy())
+
+
+@pytest.mark.parametrize("norm_type", [2.0, 1, float("inf"), 0])
+def test_complex_gradients_are_clipped_by_size(norm_type):
+    clipped = []
+    for lib in (jg, torch):
+        p = lib.tensor([3 + 4j, 1j], dtype=lib.complex128, requires_grad=True)
+        p.grad = lib.tensor([3 + 4j, 1j], dtype=lib.complex128)
+        clipped.append([lib.nn.utils.clip_grad_norm_(p, 0.5, norm_type).item(), p.grad.tolist()])
+    np.testing.assert_allclose(clipped[0][0], clipped[1][0], rtol=1e-6)
+    np.testing.assert_allclose(clipped[0][1], clipped[1][1], rtol=1e-6)

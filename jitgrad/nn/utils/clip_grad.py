@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,11 +37,11 @@ def get_total_norm(
         if not given:
             return constant(0.0).float()  # type: ignore[attr-defined, no-any-return]
         if norm_type == 2.0:
-            total = _sum([(t * t).sum() for t in given]).sqrt()
+            total = _sum([_square(t).sum() for t in given]).sqrt()
         elif math.isinf(norm_type):
             total = _extreme([t.abs() for t in given], norm_type > 0)
         elif norm_type == 0.0:
-            total = _sum([convert((t != 0).any(), t.dtype) for t in given])
+            total = _sum([convert((t != 0).any(), t.abs().dtype if t.dtype.is_complex else t.dtype) for t in given])
         else:
             total = _sum([(t.abs() ** norm_type).sum() for t in given]) ** (1 / norm_type)
     if error_if_nonfinite and not truth(total.isfinite()):
@@ -52,6 +53,12 @@ def get_total_norm(
             )
         )
     return total  # type: ignore[no-any-return]
+
+
+def _square(t: Any) -> Any:
+    if not t.dtype.is_complex:
+        return t * t
+    return t.real * t.real + t.imag * t.imag
 
 
 def _sum(parts: list[Any]) -> Any:
@@ -78,7 +85,7 @@ def clip_grads_with_norm_(
         scale: Any = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)  # type: ignore[operator]
         for p in _tensors(parameters):
             if p.grad is not None:
-                p.grad.mul_(convert(scale, p.grad.dtype))  # type: ignore[attr-defined]
+                p.grad.mul_(scale if p.grad.dtype.is_complex else convert(scale, p.grad.dtype))  # type: ignore[attr-defined]
 
 
 def clip_grad_norm_(
@@ -100,6 +107,19 @@ def clip_grad_norm_(
     total = get_total_norm(grads, norm_type, error_if_nonfinite)
     clip_grads_with_norm_(given, max_norm, total)
     return total
+
+
+def clip_grad_norm(
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The older name of `clip_grad_norm_`."""
+    warnings.warn(
+        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:

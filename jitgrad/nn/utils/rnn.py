@@ -48,10 +48,52 @@ class PackedSequence(NamedTuple):
         """In float32."""
         return self._replace(data=self.data.float())
 
+    def half(self) -> PackedSequence:
+        """In float16."""
+        return self._replace(data=self.data.half())
+
+    def long(self) -> PackedSequence:
+        """In int64."""
+        return self._replace(data=self.data.long())
+
+    def int(self) -> PackedSequence:
+        """In int32."""
+        return self._replace(data=self.data.int())
+
+    def short(self) -> PackedSequence:
+        """In int16."""
+        return self._replace(data=self.data.short())
+
+    def char(self) -> PackedSequence:
+        """In int8."""
+        return self._replace(data=self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """In uint8."""
+        return self._replace(data=self.data.byte())
+
+    def pin_memory(self) -> PackedSequence:
+        """With the items in page-locked memory, where there is a CUDA device."""
+        return self._replace(data=self.data.pin_memory())
+
+    def is_pinned(self) -> bool:
+        """Whether the items are in page-locked memory."""
+        return bool(self.data.is_pinned())
+
     @property
     def is_cuda(self) -> bool:
         """Whether the items are on a CUDA device."""
         return bool(self.data.is_cuda)
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes `permutation`.
+
+    >>> import jitgrad as jg
+    >>> invert_permutation(jg.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
+    return None if permutation is None else permutation.argsort()  # type: ignore[attr-defined, no-any-return]
 
 
 def pack_padded_sequence(
