@@ -12,7 +12,15 @@ from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.ops.linalg import MatMul, transposed
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute
-from jitgrad.ir.passes import Decompose, EliminateDeadCode, HoistInvariants, Pipeline, PruneLoops, simplification
+from jitgrad.ir.passes import (
+    Decompose,
+    EliminateDeadCode,
+    HoistInvariants,
+    Pipeline,
+    PruneLoops,
+    RollLoops,
+    simplification,
+)
 from jitgrad.ir.passes.decompose import NO_RULES
 from jitgrad.ir.passes.pipeline import Observer, ignore
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
@@ -80,6 +88,7 @@ def prepare(
     """
     simplify = simplification(observer)
     if options.passes:
+        graph = Pipeline((EliminateDeadCode(), RollLoops()), observer).run(graph)
         graph = simplify.run(graph)
     convolutions = NO_RULES if tiles is None else tile_rules(tiles)
     graph = Pipeline((Decompose(_is_taken_whole, convolutions),), observer).run(graph)

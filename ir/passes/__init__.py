@@ -11,6 +11,7 @@ from .decompose import Decompose
 from .fold import FoldConstants
 from .loops import HoistInvariants, PruneLoops
 from .pipeline import Pipeline, simplification
+from .roll import RollLoops
 from .simplify import Simplify
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Pass",
     "Pipeline",
     "PruneLoops",
+    "RollLoops",
     "Simplify",
     "SimplifyAlgebra",
     "simplification",
