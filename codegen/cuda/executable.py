@@ -27,6 +27,7 @@ from ..fuse.program import ControlStep, HostStep, KernelStep, ProductStep
 from ..loops.ir import Kernel
 from ..plan import CopyStep, Plan
 from ..stats import Stats
+from .control import control_step
 from .library import RunInLibrary
 from .runtime.array import DeviceArray
 from .runtime.copies import assign, contiguous, download
@@ -48,7 +49,7 @@ class CudaExecutable:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, plan: Plan, kernels: Mapping[Kernel, CompiledKernel], stats: Stats, text: Any, device: Device
+        self, name: str, plan: Plan, kernels: Mapping[AnyKernel, CompiledKernel], stats: Stats, text: Any, device: Device
     ) -> None:
         graph = plan.program.graph
         self.name = name
@@ -161,13 +162,15 @@ def compile_for(device: Device, kernels: Sequence[Kernel], numerics: str) -> lis
     return g.runtime.compile(kernels, numerics, g.index)
 
 
-def steps_of(plan: Plan, kernels: Mapping[Kernel, CompiledKernel], g: Gpu) -> list[Step]:
+def steps_of(plan: Plan, kernels: Mapping[AnyKernel, CompiledKernel], g: Gpu) -> list[Step]:
     """What a call does, in order."""
     regions = Regions.of(plan)
     steps: list[Step] = []
     for step, launches in zip(plan.steps, plan.launches):
         match step:
-            case HostStep(node=node) | ControlStep(node=node):
+            case ControlStep():
+                steps.append(control_step(plan, step, lambda inner: steps_of(inner, kernels, g)))
+            case HostStep(node=node):
                 steps.append(RunInLibrary.of(node, regions))
             case KernelStep():
                 steps += [LaunchedKernel.of(x, kernels[x.kernel], regions, g) for x in launches if x.extent]

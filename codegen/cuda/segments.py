@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias
 
 from jitgrad.ir.config import config
 
-from .library import RunInLibrary
+from .control import waits
 from .runtime.gpu import Gpu
-from .steps import Pointers, RunOnHost, Step
+from .steps import Pointers, Step
 
 _MAX_GRAPHS: Final = 4
 _MAX_SEEN: Final = 16
@@ -74,7 +74,7 @@ def _remember(table: dict[Pointers, Any], key: Pointers, value: Any, limit: int)
         table.pop(next(iter(table)), None)
 
 
-Segment: TypeAlias = DeviceSegment | RunOnHost | RunInLibrary
+Segment: TypeAlias = DeviceSegment | Step
 
 
 def segments_of(steps: Sequence[Step]) -> list[Segment]:
@@ -82,7 +82,7 @@ def segments_of(steps: Sequence[Step]) -> list[Segment]:
     found: list[Segment] = []
     together: list[Step] = []
     for step in steps:
-        if isinstance(step, (RunOnHost, RunInLibrary)):
+        if waits(step):
             if together:
                 found.append(DeviceSegment(together))
             together = []
