@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 
 from ...creation import tensor
 from ...errors import located
@@ -97,7 +97,7 @@ def normalize(image: Tensor, mean: Sequence[float], std: Sequence[float], inplac
     """`(image - mean) / std`, a number for each channel of [..., channels, height, width]."""
     if not isinstance(image, Tensor) or not image.dtype.is_floating_point:
         kind = image.dtype.name if isinstance(image, Tensor) else type(image).__name__
-        raise located(DTypeError(f"normalize: Input tensor should be a float tensor. Got {kind}."))
+        raise located(ArgumentTypeError(f"normalize: Input tensor should be a float tensor. Got {kind}."))
     if 0 in list(std):
         raise located(ArgumentError("std evaluated to zero, leading to division by zero."))
     array = None if inplace else _host_array(image)

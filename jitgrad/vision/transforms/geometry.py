@@ -8,6 +8,7 @@ from typing import Any
 
 from jitgrad.ir.errors import ArgumentError
 
+from ...creation import tensor
 from ...errors import located
 from ...sampling import normal
 from ...tensor import Tensor
@@ -219,6 +220,8 @@ class RandomErasing:
         part = image[..., top : top + height, left : left + width]
         if self.value == "random":
             part.copy_(normal(0.0, 1.0, part.shape))
+        elif isinstance(self.value, (list, tuple)):
+            part.copy_(tensor(self.value, dtype=image.dtype).reshape(-1, 1, 1))
         else:
-            part.copy_(Tensor(self.value).reshape(-1, 1, 1) if isinstance(self.value, (list, tuple)) else self.value)
+            part.fill_(self.value)
         return image
