@@ -23,7 +23,7 @@ from .executable import Executable
 from .fuse.program import ControlStep, HostStep, ProductStep, fuse
 from .loops.ir import Kernel
 from .loops.verify import verify_kernel
-from .lower import CPU_TUNING, GPU_TUNING, nbytes_of
+from .lower import CPU_TUNING, GPU_TUNING, AnyKernel, nbytes_of
 from .options import DEFAULT, CompileOptions
 from .plan import Plan, kernels_of, make_plan
 from .plan_verify import verify_plan
@@ -127,7 +127,7 @@ def _timed(stats: Stats, stage: str) -> Iterator[None]:
     stats.stages_ms[stage] = 1e3 * (time.perf_counter() - start)
 
 
-def _describe(stats: Stats, plan: Plan, kernels: Sequence[Kernel]) -> None:
+def _describe(stats: Stats, plan: Plan, kernels: Sequence[AnyKernel]) -> None:
     """The numbers that follow from the plan."""
     stats.kernels = len(kernels)
     stats.reused = stats.kernels - stats.compiled

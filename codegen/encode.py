@@ -17,8 +17,7 @@ from .control import Track, layout_of
 from .cpu import blas, driver
 from .cpu.abi import pack_params
 from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, TileStep
-from .loops.ir import Kernel
-from .lower import Launch, Operand, nbytes_of
+from .lower import AnyKernel, Launch, Operand, nbytes_of
 from .plan import CopyStep, Place, Plan, PlannedStep
 from .schedule import grain, tile_grain
 
@@ -106,18 +105,18 @@ class _Code:
         return NativeSegment(code, code.ctypes.data, self.steps, self.is_shared, tuple(self.inner))
 
 
-def encode(plan: Plan, addresses: Mapping[Kernel, int]) -> list[Segment]:
+def encode(plan: Plan, addresses: Mapping[AnyKernel, int]) -> list[Segment]:
     """The segments of a plan, given where each kernel's machine code is."""
     return _Encoder(plan, addresses).run()
 
 
-def encode_steps(plan: Plan, addresses: Mapping[Kernel, int]) -> list[list[Segment]]:
+def encode_steps(plan: Plan, addresses: Mapping[AnyKernel, int]) -> list[list[Segment]]:
     """The segments of each step by itself, so that steps can be timed; none for one that does nothing."""
     return _Encoder(plan, addresses).apart()
 
 
 class _Encoder:
-    def __init__(self, plan: Plan, addresses: Mapping[Kernel, int]) -> None:
+    def __init__(self, plan: Plan, addresses: Mapping[AnyKernel, int]) -> None:
         self.plan = plan
         self.addresses = addresses
         graph = plan.program.graph

@@ -17,8 +17,8 @@ from jitgrad.ir.graph import Value
 
 from .fuse.program import ControlStep, KernelStep, TileStep
 from .loops import walk
-from .loops.ir import Kernel, Load, Loop, Stmt, Store
-from .lower import Launch, Operand, Scratch, nbytes_of
+from .loops.ir import Load, Loop, Stmt, Store
+from .lower import AnyKernel, Launch, Operand, Scratch, nbytes_of
 from .plan import CopyStep, Place, Plan, reads_of, writes_of
 
 
@@ -175,7 +175,7 @@ def _span(place: Place, nbytes: int) -> _Span:
     return _Span((place.region, place.index), place.offset, place.offset + nbytes)
 
 
-def overwrites_safely(kernel: Kernel, buffer: int) -> bool:
+def overwrites_safely(kernel: AnyKernel, buffer: int) -> bool:
     """Whether every load of `buffer` is at the very index of its only store, and comes before it."""
     stores = [s for s in walk.statements(kernel.body) if isinstance(s, Store) and s.buffer == buffer]
     if len(stores) != 1:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from .cpu.blas import Product
-from .loops.ir import Kernel, Loop
-from .lower import Launch
+from .loops.ir import Loop
+from .lower import AnyKernel, Launch
 
 _SERIAL_BELOW: Final = 40_000.0  # nanoseconds of work; handing out costs about 5000
 _PORTION: Final = 12_000.0
@@ -40,5 +40,5 @@ def tile_grain(product: Product) -> int:
     return size if size < tiles else 0
 
 
-def _is_flat(kernel: Kernel) -> bool:
+def _is_flat(kernel: AnyKernel) -> bool:
     return any(isinstance(s, Loop) and s.kind == "parallel_vector" for s in kernel.body)

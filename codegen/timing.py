@@ -16,9 +16,9 @@ from jitgrad.ir.graph import Value
 
 from .cpu import driver
 from .cpu.threads import pool as threads
-from .describe import kernels_of
 from .encode import HostSegment, NativeSegment, Segment, encode_steps
 from .executable import Array, Executable, run_host
+from .plan import kernels_of
 
 _MIN_RUNS: Final = 3
 _WARM_UP: Final = 2

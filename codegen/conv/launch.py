@@ -137,7 +137,7 @@ def _finished(
     block, places = weight.shape[-1], kernel_of(weight)
 
     def scratch(rows: int, columns: int) -> int:
-        return weight.dtype.itemsize * (frame.packed(rows, columns) + rows * columns * n["phases"] * block)
+        return int(weight.dtype.itemsize) * (frame.packed(rows, columns) + rows * columns * n["phases"] * block)
 
     flops = 2 * n["images"] * n["y_image"] * math.prod(weight.shape[2:-1])
     tasks = n["images"] * n["groups"] * n["out_depth"]

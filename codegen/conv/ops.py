@@ -70,7 +70,8 @@ class TileConv(TileOp):
         ]
         padded = np.zeros((*x.shape[:2], *needed), x.dtype)
         places = [overlap(n, m, low) for n, m, low in zip(x.shape[2:], needed, self.low, strict=True)]
-        padded[(..., *(p for p, _ in places))] = x[(..., *(p for _, p in places))]
+        targets, sources = ((slice(None), slice(None), *sides) for sides in zip(*places, strict=True))
+        padded[targets] = x[sources]
         conv = Conv(self.stride, (0,) * len(needed), self.dilation, self.groups)
         return np.asarray(conv.reference(padded.astype(weight.dtype), weight)).astype(x.dtype)
 

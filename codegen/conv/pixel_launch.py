@@ -45,7 +45,7 @@ def pixel_numbers(op: PixelConv, x: TensorType, weight: TensorType, target: Tile
     frame = Frame(n, op.stride[-1], (kernel[-1] - 1) * op.dilation[-1] + 1)
 
     def scratch(rows: int, columns: int) -> int:
-        return weight.dtype.itemsize * frame.packed(rows, columns)
+        return int(weight.dtype.itemsize) * frame.packed(rows, columns)
 
     tasks = n["images"] * n["groups"] * n["out_depth"]
     flops = 2 * y.numel * math.prod(weight.shape[1:])
@@ -75,7 +75,7 @@ def pixel_weight_numbers(op: PixelWeightGrad, x: TensorType, y: TensorType) -> d
     frame = Frame(n, op.stride[-1], (op.kernel[-1] - 1) * op.dilation[-1] + 1)
 
     def scratch(rows: int, columns: int) -> int:
-        return result.dtype.itemsize * frame.packed(rows, columns)
+        return int(result.dtype.itemsize) * frame.packed(rows, columns)
 
     cut = blocks(Work(n["out_height"], n["out_width"], MIN_TASKS, 1, 0, scratch), TileShape(MIN_TASKS, 1))
     n |= frame.numbers(cut, n["out_width"])

@@ -49,14 +49,16 @@ class PixelConv(TileOp):
         """`Conv`'s, on an input that is spread and padded by hand."""
         x, weight = operands
         spread = np.zeros((*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], self.spread))), weight.dtype)
-        spread[(..., *(slice(None, None, s) for s in self.spread))] = x
+        everything = slice(None), slice(None)
+        spread[(*everything, *(slice(None, None, s) for s in self.spread))] = x
         needed = [
             (n - 1) * s + (k - 1) * d + 1
             for n, s, k, d in zip(self.lengths, self.stride, weight.shape[2:], self.dilation, strict=True)
         ]
         padded = np.zeros((*x.shape[:2], *needed), weight.dtype)
         places = [overlap(n, m, low) for n, m, low in zip(spread.shape[2:], needed, self.low, strict=True)]
-        padded[(..., *(p for p, _ in places))] = spread[(..., *(p for _, p in places))]
+        targets, sources = ((*everything, *sides) for sides in zip(*places, strict=True))
+        padded[targets] = spread[sources]
         return np.asarray(
             Conv(self.stride, (0,) * len(needed), self.dilation, self.groups).reference(padded, weight)
         ).astype(x.dtype)

@@ -22,7 +22,7 @@ class TileTarget:
 
     def lanes(self, wide: DType) -> int:
         """Elements in a register."""
-        return self.bits // (8 * wide.itemsize)
+        return int(self.bits // (8 * wide.itemsize))
 
 
 DEFAULT_TARGET: Final = TileTarget(256, 16)

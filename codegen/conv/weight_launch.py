@@ -61,7 +61,7 @@ def weight_numbers_of(op: TileWeightGrad, x: TensorType, y: TensorType) -> dict[
     frame = Frame(n, op.stride[-1], (op.kernel[-1] - 1) * op.dilation[-1] + 1)
 
     def scratch(rows: int, columns: int) -> int:
-        return result.dtype.itemsize * (frame.packed(rows, columns) + rows * columns * chunk * op.block)
+        return int(result.dtype.itemsize) * (frame.packed(rows, columns) + rows * columns * chunk * op.block)
 
     cut = blocks(Work(n["out_height"], n["out_width"], MIN_TASKS, 1, 0, scratch), TileShape(_LEAST_COLUMNS, 1))
     n |= frame.numbers(cut, n["out_width"])

@@ -26,7 +26,7 @@ class _Pixels(PlanesBuilder):
     def run(self) -> ir.Function:
         """The whole function."""
         n = self.n
-        self.x, self.weight, self.y = (self.buffer(k) for k in range(3))
+        self.weight, self.y = self.buffer(1), self.buffer(2)
         self.reserve()
         self.by_row = self.product(self.b.sdiv(n["stride_height"], n["row_step"]), n["pitch"])
         with self.loop(self.end, start=self.begin) as task:

@@ -28,7 +28,7 @@ class _PixelsWeight(PlanesBuilder):
     def run(self) -> ir.Function:
         """The whole function."""
         n, b = self.n, self.b
-        self.x, self.y, self.result = (self.buffer(k) for k in range(3))
+        self.y, self.result = self.buffer(1), self.buffer(2)
         self.reserve()
         self.by_row = self.product(b.sdiv(n["stride_height"], n["row_step"]), n["pitch"])
         taps = self.product(n["kernel_depth"], n["kernel_height"], n["kernel_width"], n["in_channels"])

@@ -16,6 +16,7 @@ class PlanesBuilder(TileBuilder):
         super().__init__(module, symbol, kernel.dtype, kernel.lanes)
         self.kernel = kernel
         self.n = Numbers(self)
+        self.x = self.buffer(0)
 
     def reserve(self) -> None:
         """Room for what is packed; vectors at its end may be read and written in full."""

@@ -25,6 +25,7 @@ from jitgrad.ir.types import Device
 
 from ..fuse.program import ControlStep, HostStep, KernelStep, ProductStep
 from ..loops.ir import Kernel
+from ..lower import AnyKernel
 from ..plan import CopyStep, Plan
 from ..stats import Stats
 from .control import control_step
@@ -49,8 +50,9 @@ class CudaExecutable:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, plan: Plan, kernels: Mapping[AnyKernel, CompiledKernel], stats: Stats, text: Any, device: Device
-    ) -> None:
+        self, name: str, plan: Plan, kernels: Mapping[AnyKernel, CompiledKernel], stats: Stats, text: Any,
+        device: Device,
+    ) -> None:  # fmt: skip
         graph = plan.program.graph
         self.name = name
         self.plan = plan
