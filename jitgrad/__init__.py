@@ -209,7 +209,7 @@ half, float, double, bfloat, int, long, short, cfloat, cdouble = (
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 globals().update(FUNCTIONS)
-autograd.gradcheck, autograd.gradgradcheck = _gradcheck.gradcheck, _gradcheck.gradgradcheck  # type: ignore[assignment]
+autograd.gradcheck, autograd.gradgradcheck = _gradcheck.gradcheck, _gradcheck.gradgradcheck  # type: ignore
 autograd.GradcheckError = _gradcheck.GradcheckError  # type: ignore[attr-defined]
 
 _LAZY = ("array_api", "masked", "testing", "train", "vision")  # modules that few scripts need

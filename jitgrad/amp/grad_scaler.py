@@ -94,10 +94,10 @@ class GradScaler:
             if self._scale is None:
                 self._start(outputs.device)
             assert self._scale is not None
-            return outputs * self._scale.to(outputs.device)  # type: ignore[attr-defined, operator]
+            return outputs * self._scale.to(outputs.device)  # type: ignore[attr-defined]
         if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes)):
             scaled = map(self.scale, outputs)
-            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled  # type: ignore[call-arg]
+            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
         raise located(ArgumentError("outputs must be a Tensor or an iterable of Tensors"))
 
     def unscale_(self, optimizer: Any) -> None:
@@ -189,7 +189,7 @@ class GradScaler:
 
     def _adapt(self, scale: Tensor, tracker: Tensor) -> None:
         found = [t.to(scale.device) for s in self._per_optimizer_states.values()
-                 for t in s["found_inf_per_device"].values()]  # type: ignore[attr-defined]  # fmt: skip
+                 for t in s["found_inf_per_device"].values()]  # fmt: skip
         if not found:
             raise located(PreconditionError("No inf checks were recorded prior to update."))
         total: Any = found[0]
@@ -210,7 +210,7 @@ class GradScaler:
         """The scale now; 1.0 if not enabled."""
         if not self._enabled:
             return 1.0
-        return self._init_scale if self._scale is None else self._scale.item()  # type: ignore[attr-defined, no-any-return]
+        return self._init_scale if self._scale is None else self._scale.item()  # type: ignore[attr-defined]
 
     def get_growth_factor(self) -> float:
         """By how much the scale grows."""

@@ -18,6 +18,7 @@ from ..aliasing import alias
 from ..arrays import device_of, on_device
 from ..dispatch import as_tensor, data_of, edge
 from ..errors import located
+from ..levels import innermost
 from ..mode import local
 from ..tape import PackedData, TapeNode
 from ..tensor import Tensor, wrap
@@ -190,7 +191,7 @@ class FunctionNode(TapeNode):
             extra = len(g.shape) - len(t.shape)
             long = [k for k, n in enumerate(t.shape, extra) if n == 1 and g.shape[k] != 1]
             g = g.sum([*range(extra), *long], keepdim=True).reshape(t.shape)  # type: ignore[attr-defined]
-        return g if g.dtype is t.dtype else g.to(t.dtype)  # type: ignore[attr-defined, no-any-return]
+        return g if g.dtype is t.dtype else g.to(t.dtype)  # type: ignore[no-any-return]
 
 
 class Function:
@@ -253,10 +254,16 @@ class Function:
         """Call the function."""
         if cls.setup_context is not Function.setup_context:
             args, kwargs = _with_defaults(cls.forward, args, kwargs)
-        needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
-        recorded = local.mode.grad and any(needs)
-        ctx = Context(recorded)
-        ctx.needs_input_grad = needs
+        if local.mode.levels:
+            level = innermost([a._data for a in args if isinstance(a, Tensor)])
+            if level is not None:
+                return level.apply_function(cls, args, kwargs)
+        return cls._apply_in(context_for(args), args, kwargs)
+
+    @classmethod
+    def _apply_in(cls, ctx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function with this context, and record it."""
+        recorded = ctx._recorded
         edges = [edge(a) if isinstance(a, Tensor) else None for a in args]
         with no_grad():
             if cls.setup_context is not Function.setup_context:
@@ -270,6 +277,19 @@ class Function:
             results = tuple(_fresh(r, args, ctx) for r in results)
             _record(cls, ctx, args, edges, results)
         return results if isinstance(out, tuple) else results[0]
+
+
+def context_for(args: Sequence[Any]) -> Context:
+    """A context for a call with these arguments."""
+    needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
+    ctx = Context(local.mode.grad and any(needs))
+    ctx.needs_input_grad = needs
+    return ctx
+
+
+def put_on_tape(cls: type[Function], ctx: Context, args: Sequence[Any], results: Sequence[Any]) -> None:
+    """Make fresh `results` those of the function, computed from `args`."""
+    _record(cls, ctx, args, [edge(a) if isinstance(a, Tensor) else None for a in args], results)
 
 
 def _with_defaults(forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -274,7 +274,7 @@ def _check_zeros(outputs: Sequence[Any], leaves: Sequence[Any]) -> None:
     for g, x in zip(api.grad(outputs, leaves, zeros, allow_unused=True), leaves, strict=True):
         if g is None:
             continue
-        if not (g == 0).all():  # type: ignore[attr-defined]
+        if not _is_zero(g):
             raise GradcheckError("backward not multiplied by grad_output")
         if g.dtype is not x.dtype:
             raise GradcheckError("grad is incorrect type")
@@ -282,6 +282,10 @@ def _check_zeros(outputs: Sequence[Any], leaves: Sequence[Any]) -> None:
             raise GradcheckError("grad is incorrect device")
         if g.shape != x.shape:
             raise GradcheckError("grad is incorrect size")
+
+
+def _is_zero(g: Any) -> bool:
+    return bool((g == 0).all())
 
 
 class _NoGradient(Function):
@@ -306,7 +310,7 @@ def _check_undefined(f: Callable[..., Any], inputs: Sequence[Any], leaves: Seque
             grads = api.grad(outputs, leaves, [o.new_zeros(o.shape) for o in outputs], allow_unused=True)
         except RuntimeError as error:
             raise GradcheckError("Expected backward function to handle undefined output grads.") from error
-        if any(g is not None and not (g == 0).all() for g in grads):  # type: ignore[attr-defined]
+        if any(g is not None and not _is_zero(g) for g in grads):
             raise GradcheckError(
                 "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
             )
@@ -351,7 +355,8 @@ def gradgradcheck(
 def _cotangent(o: Any, noncontiguous: bool = False) -> Any:
     """Random numbers between -1 and 1 like those of a result."""
     shape = (*o.shape, 2) if noncontiguous else tuple(o.shape)
-    made: Any = rand(*shape, dtype=o.dtype, device=o.device) * 2 - 1
+    drawn: Any = rand(*shape, dtype=o.dtype, device=o.device)
+    made = drawn * 2 - 1
     return made[..., 1] if noncontiguous else made
 
 

@@ -103,7 +103,7 @@ def by_forward(f: Callable[..., Any], inputs: Sequence[Any], at: int) -> list[Ta
     x = inputs[at]
     if x.numel() == 0:
         return [empty_table(x, r) for r in as_tuple(f(*inputs)) if isinstance(r, Tensor)]
-    constants = [t.detach() if isinstance(t, Tensor) else t for t in inputs]
+    constants = [t.detach() if isinstance(t, Tensor) else t for t in inputs]  # type: ignore[attr-defined]
 
     def of_one(t: Tensor) -> Any:
         return as_tuple(f(*constants[:at], t, *constants[at + 1 :]))

@@ -155,7 +155,7 @@ def _pair(actual: Any, expected: Any, path: tuple[Any, ...], options: _Options) 
         if None not in tensors:
             t, u = tensors
             found = _tolerances([t.dtype, u.dtype], path, options)  # type: ignore[union-attr]
-            return lambda: _compare_tensors(t, u, found, path, options)  # type: ignore[arg-type]
+            return lambda: _compare_tensors(t, u, found, path, options)
     raise Mismatch(
         TypeError, f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.", path
     )
