@@ -25,9 +25,10 @@ from .functions.memory import in_format
 from .functions.registry import public
 from .functions.repeating import flip
 from .interchange import CUDA, from_dlpack_device, to_dlpack
+from .mode import local
 from .moving import move
 from .rebinding import forget_history, replace_data
-from .tensor import Tensor, end_trace, read_array, to_array, truth, wrap
+from .tensor import Tensor, end_trace, outermost, read_array, to_array, truth, wrap
 
 __all__ = ["convert"]
 
@@ -192,9 +193,14 @@ def item(self: Tensor) -> Any:
     >>> jg.tensor([2.5]).item()
     2.5
     """
-    array = read_array(self)
-    if array.size != 1:
-        raise located(ShapeError(f"a Tensor with {array.size} elements cannot be converted to Scalar"))
+    if self.type_.numel != 1:
+        raise located(ShapeError(f"a Tensor with {self.type_.numel} elements cannot be converted to Scalar"))
+    tracer = local.mode.tracer
+    later = None if tracer is None else tracer.defer(outermost(self), _number)
+    return _number(read_array(self)) if later is None else later
+
+
+def _number(array: np.ndarray[Any, Any]) -> Any:
     return _as_numpy_kind(array).item()
 
 
@@ -206,7 +212,13 @@ def _as_numpy_kind(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @public(function=False)
 def tolist(self: Tensor) -> Any:
     """The elements as nested lists of Python numbers."""
-    return _as_numpy_kind(read_array(self)).tolist()
+    tracer = local.mode.tracer
+    later = None if tracer is None else tracer.defer(outermost(self), _list)
+    return _list(read_array(self)) if later is None else later
+
+
+def _list(array: np.ndarray[Any, Any]) -> Any:
+    return _as_numpy_kind(array).tolist()
 
 
 @public(function=False)
@@ -261,7 +273,16 @@ def _only_element(self: Tensor) -> Any:
 
 
 def _to_float(self: Tensor) -> float:
+    tracer = local.mode.tracer
+    if tracer is not None and self.type_.numel == 1 and not self.dtype.is_complex:
+        later = tracer.defer(outermost(self), _float, is_float=True)
+        if later is not None:
+            return later  # type: ignore[no-any-return]
     return float(_only_element(self))
+
+
+def _float(array: np.ndarray[Any, Any]) -> float:
+    return float(_number(array))
 
 
 def _to_int(self: Tensor) -> int:

@@ -266,12 +266,12 @@ def end_trace() -> None:
 
 def to_array(t: Tensor) -> np.ndarray[Any, Any]:
     """The data as a NumPy array sharing memory, or a copy from a device. While tracing, this ends the trace first."""
-    t = _outermost(t)
+    t = outermost(t)
     end_trace()
     return on_host(t._data)
 
 
-def _outermost(t: Tensor) -> Tensor:
+def outermost(t: Tensor) -> Tensor:
     """The tensor with the elements of `t` outside all transforms; raises where a transform has several samples."""
     while isinstance(t._data, LevelData):
         t = t._data.values()
@@ -280,14 +280,14 @@ def _outermost(t: Tensor) -> Tensor:
 
 def read_array(t: Tensor) -> np.ndarray[Any, Any]:
     """The data as a NumPy array that is only read. While tracing, what follows holds for these elements."""
-    t = _outermost(t)
+    t = outermost(t)
     tracer = local.mode.tracer
     return on_host(t._data) if tracer is None else tracer.read(t)
 
 
 def truth(t: Tensor) -> bool:
     """Whether the only element is not zero. While tracing, what follows holds for this answer."""
-    t = _outermost(t)
+    t = outermost(t)
     tracer = local.mode.tracer
     return _is_true(on_host(t._data)) if tracer is None else tracer.outcome(t, _is_true)
 
@@ -301,7 +301,7 @@ def made_by_host(function: Callable[..., list[Any]], tensors: tuple[Tensor, ...]
 
     Their shapes may depend on the elements: while tracing, what follows holds for these shapes.
     """
-    tensors = tuple(map(_outermost, tensors))
+    tensors = tuple(map(outermost, tensors))
     tracer = local.mode.tracer
     if tracer is not None:
         return tracer.computed(function, tensors, fixed)

@@ -114,7 +114,7 @@ class CompiledFunction(StandsForFunction):
             return self._after_refusal(tracer, key, args, kwargs)
         if tracer.broken is not None:
             self._run_python_from_now_on(key, tracer.broken, tracer.broken_at)
-            return box[0]
+            return tracer.deferred.filled(box[0])
         trace_ms = (time.perf_counter() - start) * 1e3
         reason = self._why_not_replayable(tracer, key, (args, kwargs), box)
         name_inputs(tracer, self._f, args, kwargs)
@@ -139,7 +139,7 @@ class CompiledFunction(StandsForFunction):
             _keep_newest(self._unkept)
             self._not_kept[reason] += 1
             run_segment(tracer)
-            return result
+            return tracer.deferred.filled(result)
         self._unkept_in_a_row = 0
         cuts = tracer.cuts
         arrays = cuts.arrays()

@@ -23,23 +23,28 @@ def in_handler() -> bool:
         if not is_library(frame.f_globals.get("__name__")):
             if code.co_exceptiontable and _is_covered(code, frame.f_lasti):
                 return True
-        elif code.co_name == "_trace":  # of the compiled function
+        elif is_call_of_compiled(frame):
             return False
         frame = frame.f_back
     return False
 
 
+def is_call_of_compiled(frame: types.FrameType) -> bool:
+    """Whether this is the frame in which a compiled function has its function traced."""
+    return frame.f_code.co_name == "_trace" and is_library(frame.f_globals.get("__name__"))
+
+
 def _is_covered(code: types.CodeType, offset: int) -> bool:
-    return any(start <= offset < end for start, end in _covered(code))
+    return any(start <= offset < end for start, end, _ in covered(code))
 
 
 @functools.lru_cache(4096)
-def _covered(code: types.CodeType) -> tuple[tuple[int, int], ...]:
-    """The ranges of a code object whose errors it handles: CPython's `Objects/exception_handling_notes.txt`."""
+def covered(code: types.CodeType) -> tuple[tuple[int, int, int], ...]:
+    """The ranges of a code object whose errors it handles, and where: CPython's `exception_handling_notes.txt`."""
     numbers = _varints(code.co_exceptiontable)
     found = []
-    for start, length, _, _ in zip(numbers, numbers, numbers, numbers, strict=False):
-        found.append((2 * start, 2 * (start + length)))
+    for start, length, target, _ in zip(numbers, numbers, numbers, numbers, strict=False):
+        found.append((2 * start, 2 * (start + length), 2 * target))
     return tuple(found)
 
 

@@ -40,6 +40,7 @@ def run_segment(tracer: Tracer) -> None:
         for x in node.saved or ():
             if x.__class__ is Value:
                 wanted[x] = None
+    wanted.update(dict.fromkeys(tracer.deferred.values()))
     try:
         data = _computed(tracer, list(wanted))
     except InternalError:
@@ -57,6 +58,7 @@ def run_segment(tracer: Tracer) -> None:
         assign(state.tensor._data, data.of(state.value))
     for t, grad in tracer.grads.values():
         t._grad = grad
+    tracer.deferred.settle(data.of)
     advance_generators(tracer)
     for t in (t for t in live if t._view is not None):
         _fill_view(t, data)

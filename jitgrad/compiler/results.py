@@ -14,6 +14,7 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.types import Device
 
 from ..tensor import Tensor
+from .deferred import Later
 
 _MUTABLE = (list, dict, OrderedDict, defaultdict)  # types that `pytree` looks into
 _CONSTANT = (
@@ -40,7 +41,7 @@ def unrepeatable(box: list[Any]) -> str | None:
                 if known:
                     return f"it returns a {kind.__name__} that exists outside the call"
                 stack.append(x)
-            elif not known and not isinstance(x, (Tensor, *_CONSTANT)):
+            elif not known and not isinstance(x, (Tensor, Later, *_CONSTANT)):
                 return f"it returns a new {kind.__name__}"
     return None
 

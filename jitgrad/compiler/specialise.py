@@ -19,7 +19,7 @@ from jitgrad.ir.types import TensorType
 
 from .. import pytree
 from ..aliasing import alias, storage_of, views
-from ..arrays import assign
+from ..arrays import assign, on_host
 from ..backend import Observer, compile_graph, load
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
@@ -31,8 +31,9 @@ from .segments import Segment, executable_of
 from .sources import Source
 from .tracer import Tracer
 
-# How to make a result tensor again: ("value", output, history), ("source", s), ("view", origin's recipe, ops), or
-# ("alias", base's recipe, history, output of its history, ops). A history is one of `_history`.
+# How to make a result again: ("python", x), ("number", output, function of the array); and a tensor: ("value", output,
+# history), ("source", s), ("view", origin's recipe, ops), or ("alias", base's recipe, history, output of its history,
+# ops). A history is one of `_history`.
 Recipe = tuple[Any, ...]
 _FREED = Neg()  # any op will do: a node without saved data only says that its gradient was taken
 
@@ -79,7 +80,7 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
     """Compile what `tracer` captured. `result` is what the function returned."""
     leaves, structure = pytree.flatten(result)
     recipes = _Recipes(tracer)
-    outputs = tuple([recipes.of(x) if isinstance(x, Tensor) else ("python", x) for x in leaves])
+    outputs = tuple(map(recipes.of_leaf, leaves))
     grads = tuple([(_grad_source(tracer, t), None if g is None else recipes.of(g)) for t, g in tracer.grads.values()])
     written = [s for s in tracer.outside.values() if s.written and s.slot is not None]
     writes = [(recipes.output(s.value), s.slot, s.tensor._data.flags.c_contiguous) for s in written]
@@ -157,6 +158,13 @@ class _Recipes:
             self.tensors[id(t)] = t
         return found
 
+    def of_leaf(self, x: Any) -> Recipe:
+        """The recipe of anything in a result."""
+        if isinstance(x, Tensor):
+            return self.of(x)
+        later = self.tracer.deferred.of(x)
+        return ("python", x) if later is None else ("number", self.output(later[0]), later[1])
+
     def _make(self, t: Tensor) -> Recipe:
         if t._data.__class__ is not Value:
             self.tracer.state(t)
@@ -231,7 +239,10 @@ def finish(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], c
         for stage in spec.stages:
             histories.add(stage, tensors, arrays, outs)
     maker = _Maker(spec, leaves, outs, histories)
-    results = [x[1] if x[0] == "python" else maker.make(x) for x in spec.outputs]
+    results = [
+        x[1] if x[0] == "python" else x[2](on_host(outs[x[1]])) if x[0] == "number" else maker.make(x)
+        for x in spec.outputs
+    ]
     for source, recipe in spec.grads:
         source.tensor(leaves)._grad = None if recipe is None else maker.make(recipe)  # type: ignore[union-attr]
     return results[0] if spec.structure == pytree.LEAF else pytree.unflatten(spec.structure, results)

@@ -38,13 +38,15 @@ from ..backend import DeviceArray
 from ..mode import local
 from ..tape import is_packed_outside
 from ..tensor import Tensor, ViewInfo, rebinding, wrap
+from .asking import Asking
 from .cuts import Cuts
+from .deferred import Deferred
 from .fingerprint import fingerprint
 from .handlers import in_handler, located_at, not_one_graph
 from .materialise import run_segment
 from .memory import overlaps_itself
 from .placement import Placement
-from .questions import Question, content, is_short, refusal
+from .questions import Question, refusal
 from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source, TensorSource, grad_of_its_own
 from .surroundings import Surroundings
 
@@ -66,10 +68,9 @@ class Outside:
         self.written = False
 
 
-class Tracer:
+class Tracer(Asking):
     """The state of one trace. `leaves` are those of the call's arguments."""
 
-    cuts_in_place = True  # whether a segment may end in the middle of the function
     reruns = False  # whether Python runs at each call, so that its effects happen
 
     def __init__(self, leaves: Sequence[Any], fullgraph: bool = False, name: str = "graph") -> None:
@@ -80,6 +81,7 @@ class Tracer:
         self.reached: Sequence[Tensor] = ()  # tensors that the function reaches without them being arguments
         self.rebound = rebinding.count
         self.cuts = Cuts(self)
+        self.deferred = Deferred()
         self.leaves = leaves
         self.builder = Builder()
         self.sources: list[Source] = []
@@ -441,34 +443,6 @@ class Tracer:
         written = sum(s.written for s in self.outside.values())
         kept = (self.sources, self.outside, self.touched, self.surroundings, self.grad_guards)
         return (*map(len, kept), written)
-
-    def ask(self, tensors: Sequence[Tensor], question: Question) -> Any:
-        """End a segment to ask the values of `tensors` something; the answer (tensors, if it makes arrays)."""
-        location = user_location()
-        if self.fullgraph:
-            raise self.broken_off("a value is needed", [self.value(t) for t in tensors], location)
-        why = "the number of elements depends on values" if question.makes else "Python needs a value"
-        where = None if location is None else str(location)
-        return self.cuts.ask([self.value(t) for t in tensors], question, why, where)
-
-    def outcome(self, t: Tensor, of: Callable[[Any], Any]) -> Any:
-        """`of` the elements, for a function of the module's level."""
-        return self.ask((t,), Question(of))
-
-    def computed(self, function: Callable[..., Any], tensors: Sequence[Tensor], fixed: tuple[Any, ...]) -> list[Tensor]:
-        """What the host makes of the elements, in shapes that may depend on them: `function(*arrays, *fixed)`."""
-        return self.ask(tensors, Question(function, fixed, makes=True))  # type: ignore[no-any-return]
-
-    def read(self, t: Tensor) -> np.ndarray[Any, Any]:
-        """The elements of `t`, which are only read."""
-        if is_short(t.type_.nbytes):
-            return self.outcome(t, content)  # type: ignore[no-any-return]
-        self.materialise("many values of a tensor were read")
-        return on_host(t._data)
-
-    def nested(self, compiled: Callable[..., Any], f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """The call of a compiled function inside this trace."""
-        return f(*args, **kwargs)
 
     def materialise(self, reason: str) -> None:
         """End the trace here: run what was captured, give every live tensor its data, and go on as `continued` says."""

@@ -85,6 +85,8 @@ class _LocatedArrays(list[Any]):
 class ExportTracer(Tracer):
     """A tracer whose graph has plain sizes, and that keeps beside it what is known of them as expressions."""
 
+    cuts_in_place = False
+
     def __init__(
         self, leaves: Sequence[Any], shapes: Sequence[tuple[Any, ...]], recorder: SizeRecorder, learned: Learned
     ) -> None:
