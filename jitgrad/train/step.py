@@ -89,21 +89,26 @@ class TrainingStep:
         self._clip_norm = clip_norm
         self._clip_value = clip_value
         self._scaler = scaler
-        make = compile if compiled else (lambda f: f)
-        self._whole, self._gradients, self._update = make(self._whole), make(self._gradients), make(self._update)
+        self._eager = self._whole, self._gradients, self._update
+        self._compiled = tuple(map(compile, self._eager)) if compiled else self._eager
 
-    def __call__(self, batches: Sequence[Any]) -> tuple[dict[str, float], int]:
-        """Make the step; the means of loss and metrics, the gradients' norm, and how many items there were."""
+    def __call__(self, batches: Sequence[Any], is_first: bool) -> tuple[dict[str, float], int]:
+        """Make the step; the means of loss and metrics, the gradients' norm, and how many items there were.
+
+        A scaler may have to skip a step, which a graph can't while the optimizer has yet to make its state: the first
+        step is made eagerly then.
+        """
+        whole, gradients, update = self._eager if is_first and self._scaler is not None else self._compiled
         sizes = [batch_size(batch) for batch in batches]
         total = sum(sizes)
         if len(batches) == 1:
-            measured, norm = self._whole(batches[0])
+            measured, norm = whole(batches[0])
             parts = [measured]
         else:
             self._optimizer.zero_grad()
             weights = [tensor(size / total) for size in sizes]
-            parts = [self._gradients(batch, weight) for batch, weight in zip(batches, weights, strict=True)]
-            norm = self._update()
+            parts = [gradients(batch, weight) for batch, weight in zip(batches, weights, strict=True)]
+            norm = update()
         rows = [[value.item() for value in part] for part in parts]
         means = [sum(x * size for x, size in zip(column, sizes, strict=True)) / total for column in zip(*rows)]
         values = dict(zip(self._computation.names, means, strict=True))

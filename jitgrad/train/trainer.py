@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,11 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jitgrad.ir.dtypes import DType
+from jitgrad.ir.dtypes import DType, float16
 from jitgrad.ir.errors import ArgumentError
 
+from .. import amp
 from ..autograd import no_grad
 from ..compiler import compile
+from ..creation import zeros
 from ..errors import located
 from ..functions.joining import cat
 from ..nn import Module
@@ -104,7 +107,7 @@ class Trainer:
         self._resume_at: RandomState | None = None  # where to go on within it
         computation = Computation(model, _forward(loss, forward), dict(metrics or {}), _precision(autocast, model))
         self._names = computation.names
-        self._scaler = _scaler(autocast)
+        self._scaler = _scaler(autocast, model)
         self._training_step = TrainingStep(computation, optimizer, clip_norm, clip_value, self._scaler, compile)
         self._evaluated = _compiled(computation.evaluated, compile)
         self._output = _compiled(computation.output, compile)
@@ -185,7 +188,7 @@ class Trainer:
     def _train_on(self, group: list[Any]) -> None:
         """One step of the optimizer."""
         rate = float(self.optimizer.param_groups[0]["lr"])
-        values, size = self._training_step([self._placed(batch) for batch in group])
+        values, size = self._training_step([self._placed(batch) for batch in group], is_first=self.step == 0)
         self._averages.add({name: values[name] for name in self._names}, size)
         self.batch += len(group)
         self.step += 1
@@ -267,6 +270,9 @@ class Trainer:
         for part, name in ((self.scheduler, "scheduler"), (self._scaler, "scaler")):
             if part is not None:
                 part.load_state_dict(state[name])
+        if self._scaler is not None and state["position"][2]:
+            # Its tensors are there from now on, as after the steps before: the next is compiled as they were.
+            self._scaler.scale(zeros((), device=next(self.model.parameters()).device))
         self.epoch, self.batch, self.step = state["position"]
         self.is_stopped, self._epoch_seconds = state["is_stopped"], state["epoch_seconds"]
         *start, now = [RandomState(**s) for s in state["random"]]
@@ -335,8 +341,14 @@ def _check(scheduler_every: str, accumulate: int, checkpoint: Any, checkpoint_ev
 
 
 def _precision(autocast: DType | None, model: Module) -> Callable[[], AbstractContextManager[Any]]:
-    return nullcontext
+    return nullcontext if autocast is None else functools.partial(amp.autocast, _kind(model), dtype=autocast)
 
 
-def _scaler(autocast: DType | None) -> Any:
-    return None
+def _scaler(autocast: DType | None, model: Module) -> amp.GradScaler | None:
+    """float16 has too few exponents for small gradients."""
+    return amp.GradScaler(_kind(model)) if autocast is float16 else None
+
+
+def _kind(model: Module) -> str:
+    """The kind of device a model is on."""
+    return next((p.device.type for p in model.parameters()), "cpu")
