@@ -21,6 +21,7 @@ from ..tensor import Tensor, check_grad, wrap
 from . import engine
 from .grad_mode import enable_grad, no_grad
 from .hooks import run_after_accumulation, run_hooks
+from .multi_grad import BackwardPass
 
 TensorOrTensors = Any
 F = TypeVar("F", bound=Callable[..., Any])
@@ -132,13 +133,14 @@ def backward(
     outputs = _tuple(tensors)
     targets = None if inputs is None else [edge(t) for t in _tuple(inputs)]
     by_edge = {} if inputs is None else {edge(t): t for t in _tuple(inputs)}
-    grads = _run(outputs, grad_tensors, targets, retain_graph, create_graph)
-    for target, g in grads.items():
-        leaf = by_edge.get(target, target)
-        if isinstance(leaf, Tensor):
-            accumulate(leaf, _hooked(leaf, g, create_graph), create_graph)
-            if leaf._hooks:
-                run_after_accumulation(leaf)
+    with BackwardPass(outputs, targets):
+        grads = _run(outputs, grad_tensors, targets, retain_graph, create_graph)
+        for target, g in grads.items():
+            leaf = by_edge.get(target, target)
+            if isinstance(leaf, Tensor):
+                accumulate(leaf, _hooked(leaf, g, create_graph), create_graph)
+                if leaf._hooks:
+                    run_after_accumulation(leaf)
 
 
 def _hooked(t: Tensor, g: Any, create: bool) -> Any:
@@ -202,9 +204,10 @@ def grad(
             raise located(AutogradError(f"One of the differentiated Tensors does not require grad (input {i})"))
     edges = [edge(t) for t in wanted]
     outs = _tuple(outputs)
-    grads = _run(outs, grad_outputs, edges, retain_graph, create_graph)
-    for t, e in {e: (t, e) for t, e in zip(wanted, edges, strict=True) if e in grads}.values():
-        grads[e] = _hooked(t, grads[e], create_graph)
+    with BackwardPass(outs, edges):
+        grads = _run(outs, grad_outputs, edges, retain_graph, create_graph)
+        for t, e in {e: (t, e) for t, e in zip(wanted, edges, strict=True) if e in grads}.values():
+            grads[e] = _hooked(t, grads[e], create_graph)
     found: list[Tensor | None] = []
     for t, e in zip(wanted, edges, strict=True):
         g = grads.get(e)

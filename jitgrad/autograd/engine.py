@@ -73,7 +73,7 @@ def backward(
     """
     nodes = collect(roots)
     if targets is not None:
-        present = _towards(nodes, targets)
+        present = towards(nodes, targets)
         _note_types(nodes, present)
         nodes = present
     _check(nodes)
@@ -99,7 +99,7 @@ def _beside_leaf(e: Any, g: Any) -> Any:
     return g if g.__class__ is e._data.__class__ is np.ndarray else on_device(g, e.device)
 
 
-def _towards(nodes: list[TapeNode], targets: Sequence[Any]) -> list[TapeNode]:
+def towards(nodes: list[TapeNode], targets: Sequence[Any]) -> list[TapeNode]:
     """The nodes on a path to one of the targets."""
     wanted = set(targets)
     on_path: set[Any] = set()

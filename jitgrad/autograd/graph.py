@@ -13,6 +13,7 @@ from ..errors import located
 from ..mode import local
 from ..tape import AccumulateGrad, TapeNode
 from ..tensor import Tensor
+from .multi_grad import register_multi_grad_hook as register_multi_grad_hook
 from .saved import SavedHooks
 
 Node = TapeNode

@@ -99,10 +99,14 @@ class _Loading:
             local["assign_to_params_buffers"] = True
         self._before.append(_Before(module, state, prefix))
         module._load_from_state_dict(state, prefix, local, True, self.missing, self.unexpected, self.errors)
+        inside: dict[str, dict[str, Any]] = {}
+        for key, value in state.items():
+            name, dot, _ = key.removeprefix(prefix).partition(".")
+            if dot and key.startswith(prefix):
+                inside.setdefault(name, {})[key] = value
         for name, child in module._modules.items():
             if child is not None:
-                inner = f"{prefix}{name}."
-                self.load(child, {k: v for k, v in state.items() if k.startswith(inner)}, inner)
+                self.load(child, inside.get(name, {}), f"{prefix}{name}.")
         keys = IncompatibleKeys(self.missing, self.unexpected)
         for hook in list(module._load_state_dict_post_hooks.values()):
             if hook(module, keys) is not None:

@@ -171,9 +171,25 @@ def hooks_of_nodes_and_leaves(lib, log):
     return [x.grad, *lib.autograd.grad((x * x).sum(), x)]
 
 
+def hooks_on_several_gradients(lib, log):
+    graph = importlib.import_module(f"{lib.__name__}.autograd.graph")
+    a, b, c = (lib.full((1,), float(k + 1), requires_grad=True) for k in range(3))
+    d = a * b
+    together = graph.register_multi_grad_hook((a, b, c, d), lambda grads: log.append(("all", numbers(grads))))
+    first = graph.register_multi_grad_hook((a, b, c), lambda grad: log.append(len(grad)), mode="any")
+    (d * 2 + b).sum().backward()
+    (a * c).sum().backward()
+    (a * c).sum().backward(inputs=[c])
+    together.remove()
+    first.remove()
+    (a * c).sum().backward()
+    return [a.grad, b.grad, c.grad]
+
+
 PROGRAMS = [
     full_hooks, inputs_without_gradients, several_outputs, through_the_gradient, forward_hooks, older_hooks,
     hooks_on_all_modules, hooks_on_registration, hooks_of_nodes_and_leaves,
+    hooks_on_several_gradients,
 ]  # fmt: skip
 
 
@@ -226,6 +242,8 @@ def test_errors():
     x.register_post_accumulate_grad_hook(lambda t: t)
     with pytest.raises(RuntimeError, match="should return None"):
         x.sum().backward()
+    with pytest.raises(ValueError, match="'all', 'any'"):
+        jg.autograd.graph.register_multi_grad_hook((x,), print, mode="some")
     m = nn.Linear(2, 1)
 
     def fails(*args):
@@ -336,6 +354,21 @@ def test_a_hook_with_effects_is_called_each_time():
     with pytest.warns(UserWarning, match="Python runs at each call"):
         trained(m, True, steps=5)
     assert seen == [0, 1, 2, 3, 4]
+
+
+def test_hooks_on_several_gradients_inside_a_compiled_function():
+    a, b, sums = jg.ones(2, requires_grad=True), jg.full((2,), 2.0, requires_grad=True), jg.zeros(2)
+    jg.autograd.graph.register_multi_grad_hook((a, b), lambda grads: sums.add_(grads[0] + grads[1]))
+
+    @jg.compile
+    def f(x):
+        loss = (a * b * x).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(4):
+        f(jg.ones(2))
+    assert a.grad.tolist() == [8, 8] and sums.tolist() == [12, 12]
 
 
 def test_steps_in_backward_are_compiled():
