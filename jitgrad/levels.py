@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -83,6 +83,8 @@ class LevelData:
 
 class Level:
     """One call of a transform. `below` are the levels around it."""
+
+    apply_function: ClassVar[Callable[..., Any]]  # custom functions here; set by who knows of those
 
     def __init__(self) -> None:
         mode = local.mode

@@ -79,9 +79,10 @@ def _run_here(
     roots = [edge(t) for t in outputs]
     mode = local.mode
     before, mode.targets_only = mode.targets_only, mode.targets_only or targets is not None
-    # At a level nothing is recorded of what gradients are computed by, but further out it must be.
+    # Of what a level's gradients are computed by nothing is recorded at it, but further out it must be.
+    at_level = mode.levels and any(isinstance(t._data, LevelData) for t in outputs)
     try:
-        with enable_grad() if create else nullcontext() if local.mode.levels else no_grad():
+        with enable_grad() if create else nullcontext() if at_level else no_grad():
             return engine.backward(roots, cotangents, targets, retain=keep, create=create)
     finally:
         mode.targets_only = before

@@ -1,12 +1,15 @@
 """Functional transforms, as in `torch.func`: they take functions and give functions, and compose in any order."""
 
+from . import custom as custom
 from .batch import one_by_one
 from .forward import jvp, linearize
 from .gradients import grad, grad_and_value, value_and_grad, vjp
 from .jacobians import hessian, jacfwd, jacrev
+from .modules import functional_call, stack_module_state
 from .vmap import vmap
 
 __all__ = [
+    "functional_call",
     "grad",
     "grad_and_value",
     "hessian",
@@ -15,6 +18,7 @@ __all__ = [
     "jvp",
     "linearize",
     "one_by_one",
+    "stack_module_state",
     "value_and_grad",
     "vjp",
     "vmap",

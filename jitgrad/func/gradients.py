@@ -59,15 +59,10 @@ def differentiable(x: Tensor) -> Tensor:
         )
     mode = local.mode
     source = lift(mode.levels[-1], x) if mode.levels else x
-    recorded = mode.grad
-    mode.grad = recorded and source._requires_grad
-    try:
-        made = view(Reshape(tuple(x.shape)), source)
-    finally:
-        mode.grad = recorded
+    op = Reshape(tuple(x.shape))
+    made = view(op, source)
     if made._node is None:
-        behind = edge(source) if recorded else None
-        made._node = TapeNode(Reshape(tuple(x.shape)), (behind,), (None, None), (None, None), None, (x.type_,))
+        made._node = TapeNode(op, (None,), (None, None), (None, None), None, (x.type_,))
         made._index, made._requires_grad = 0, True
     return made
 
