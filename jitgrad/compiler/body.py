@@ -14,18 +14,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.ir.dtypes import DType, int64
+from jitgrad.ir.errors import OperationError
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.instantiate import concrete
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.types import TensorType
 
+from ..errors import located
 from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
 from .tracer import Tracer
 
 _SCALAR = TensorType((), int64)
+_KEPT = (
+    "a function of cond, while_loop, scan or map keeps a tensor that it makes (in a list, in an attribute), which it "
+    "computes anew for each step; let it return the tensor instead"
+)
 
 
 class Uncapturable(BaseException):
@@ -188,12 +194,11 @@ def trace_body(
         inputs: list[Value] = [t._data for t in given]
         results = list(f(given))
         outputs = [tracer.value(t) for t in results]
-        if len(tracer.live()) > len(given) + len(results):
-            del given
+        del given
+        if tracer.is_kept(results):
+            gc.collect()
             if tracer.is_kept(results):
-                gc.collect()
-                if tracer.is_kept(results):
-                    raise Uncapturable("a tensor made inside is kept outside")
+                raise located(OperationError(_KEPT))
     finally:
         mode.tracer = before
     if tracer.lost is not None and outer is not None:
