@@ -16,13 +16,12 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.autodiff import residuals
 from jitgrad.ir.errors import InternalError
-from jitgrad.ir.graph import Value
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
 from .memo import Memo
-from .mode import Mode
+from .mode import Mode, local
 
 next_seq = itertools.count().__next__
 
@@ -172,7 +171,7 @@ class PackedData:
     def __init__(self, packed: Any, data: Any, unpack: Callable[[], Any]) -> None:
         self.packed = packed
         self.shape, self.dtype = data.shape, data.dtype
-        self.is_traced = isinstance(data, Value)
+        self.is_traced = local.mode.tracer is not None
         self.unpack = unpack
 
 

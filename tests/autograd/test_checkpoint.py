@@ -315,3 +315,42 @@ def test_memory():
         kept = sum(a.nbytes for a in loss.grad_fn.saved if isinstance(a, np.ndarray))
         sizes[reentrant] = np.array([eager, arena, kept])
     assert (sizes[False] < sizes[None] * [0.75, 0.5, 0.5]).all(), sizes
+
+
+def test_batch_statistics_move_as_eagerly():
+    """Twice a step, as in PyTorch: what is computed again writes again."""
+    found = []
+    for is_compiled in (False, True):
+        jg.manual_seed(0)
+        part = jg.nn.Sequential(jg.nn.Linear(4, 4), jg.nn.BatchNorm1d(4), jg.nn.Tanh())
+        optimizer, x = jg.optim.SGD(part.parameters(), lr=0.1), numbers(6, 4).requires_grad_()
+
+        def step(x, part=part, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = checkpoint(part, x, use_reentrant=False).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step = jg.compile(step) if is_compiled else step
+        losses = [float(step(x)) for _ in range(4)]
+        found.append([np.array(losses), part[1].running_mean.numpy(), part[1].num_batches_tracked.numpy()])
+    assert_equal(*found)
+    assert found[0][2] == 8
+    assert "Python runs" not in str(step.explain())
+
+
+def test_functional_transforms():
+    x = numbers(4, 3)
+
+    def plain(x):
+        return (x.sin() * x).exp().sum()
+
+    def f(x):
+        return checkpoint(lambda t: (t.sin() * t).exp(), x, use_reentrant=False).sum()
+
+    want = jg.func.grad(plain)(x).numpy()
+    for g in (jg.func.grad(f), jg.vmap(jg.func.grad(f)), jg.compile(jg.vmap(jg.func.grad(f)))):
+        for _ in range(2):
+            assert_equal([g(x).numpy()], [want])
+    assert_equal([jg.func.hessian(f)(x[0]).numpy()], [jg.func.hessian(plain)(x[0]).numpy()], atol=1e-4)
