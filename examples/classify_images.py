@@ -81,7 +81,7 @@ def idx_data(args: argparse.Namespace) -> Data:
     pixels = augmented.data.float() / 255
     training, validation = split(augmented, plain, args)
     if args.quick:
-        test = Subset(test, range(500))
+        test = Subset(test, range(min(len(test), 500)))
     return Data(training, validation, test, kind.classes, (28, 28), [pixels.mean().item()], [pixels.std().item()])
 
 
