@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..batching import batch_graph
 from ..builder import Builder
 from ..errors import ArgumentError, ShapeError
-from ..graph import Graph
+from ..graph import Graph, Value
 from ..interpreter import run
-from ..op import Array, Cotangents, Op, Values, op
+from ..op import Array, Batched, Cotangents, Op, Values, op
+from ..ops.sample_axis import all_batched, moved
 from ..types import TensorType
 from .scan_gradient import ScanGradient
 from .signature import check_carries, check_inputs
@@ -59,6 +61,20 @@ class Scan(Op):
         length = operands[self.carries].shape[0]
         stacks = [v.type.with_shape((length, *v.type.shape)) for v in self.body.outputs[self.carries :]]
         return (*operands[: self.carries], *stacks)
+
+    def batch(self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], size: int) -> Batched:
+        """The body for all samples; their axis stands behind that of the steps."""
+        n, first = self.carries, self.carries + self.sequences
+        flags = [*[True] * n, *batched[n:]]
+        carries = all_batched(b, operands[:n], batched[:n], size)
+        cut = [moved(b, x, 0, 1) if has else x for x, has in zip(operands[n:first], batched[n:first], strict=True)]
+        inner = Builder()
+        slices = [x.type.with_shape(x.shape[1:]) for x in cut]
+        types = [*[x.type for x in carries], *slices, *[x.type for x in operands[first:]]]
+        inputs = [inner.input(t, v.name) for t, v in zip(types, self.body.inputs, strict=True)]
+        body = inner.build(batch_graph(inner, self.body, inputs, flags, size))
+        results = b.emit(Scan(body, n, self.sequences, self.reverse), *carries, *cut, *operands[first:])
+        return *results[:n], *[moved(b, y, 1, 0) for y in results[n:]]
 
     def reference(self, *operands: Array) -> Array:
         """The body interpreted step by step."""

@@ -16,9 +16,11 @@ from .. import pytree
 from ..compiler.body import Uncapturable
 from ..creation import tensor
 from ..errors import located
+from ..levels import LevelData
 from ..mode import local
 from ..tensor import Tensor
 from . import control_graph
+from .comparison import where
 from .joining import select, stack
 from .registry import public
 from .shape import movedim
@@ -108,7 +110,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     _check_callable("cond", true_fn, false_fn)
     operands = (operands, *more) if more or not isinstance(operands, (tuple, list)) else tuple(operands)
     decides = _truth(pred, "cond", "pred") if isinstance(pred, Tensor) else pred
-    tracer = local.mode.tracer
+    if isinstance(decides, Tensor) and local.mode.levels and not _is_one_value(decides):
+        return _chosen(decides, true_fn(*operands), false_fn(*operands))
+    tracer = _tracer()
     if isinstance(pred, Tensor) and tracer is not None:
         leaves, structure = pytree.flatten(operands)
         places = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
@@ -167,16 +171,46 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         _check_carries("while_loop", carried.tensors, after)
         return after
 
-    tracer = local.mode.tracer
+    tracer = _tracer()
     if tracer is not None:
         try:
             return carried.filled(control_graph.while_loop(tracer, lambda given: [test(given)], step, carried.tensors))
         except Uncapturable as reason:
             _fall_back("while_loop", reason)
     tensors = carried.tensors
-    while test(tensors):
-        tensors = step(tensors)
+    while _goes_on(going := test(tensors)):
+        after = step(tensors)
+        tensors = after if _is_one_value(going) else [where(going, y, x) for x, y in zip(tensors, after, strict=True)]
     return carried.filled(tensors)
+
+
+def _tracer() -> Any:
+    """The tracer, if a function is captured as a graph of its own: not for samples, and not for what has tangents."""
+    return None if local.mode.levels else local.mode.tracer
+
+
+def _is_one_value(t: Tensor) -> bool:
+    """Whether a tensor has one value, not one for each sample of `vmap`."""
+    while isinstance(t._data, LevelData):
+        whole = t._data.outer()
+        if whole.ndim != t.ndim:
+            return False
+        t = whole
+    return True
+
+
+def _goes_on(going: Tensor) -> bool:
+    """Whether a loop does: for some of the samples, if there are several."""
+    while isinstance(going._data, LevelData):
+        going = going._data.outer()
+    return bool(going.any())  # type: ignore[attr-defined]
+
+
+def _chosen(decides: Tensor, yes: Any, no: Any) -> Any:
+    """For each sample of `vmap` the result of its branch."""
+    left = _Tree(yes, "what the branches of cond give", None)
+    right = _Tree(no, "what the branches of cond give", left)
+    return left.filled([where(decides, x, y) for x, y in zip(left.tensors, right.tensors, strict=True)])
 
 
 def _check_carries(name: str, before: Sequence[Tensor], after: Sequence[Tensor]) -> None:
@@ -277,7 +311,7 @@ def _scanned(
     name: str, step: control_graph.Function, carried: Sequence[Tensor], sequences: Sequence[Tensor], reverse: bool
 ) -> Sequence[Tensor]:
     """The last carries, then the stacks: as one op in a trace, else step by step."""
-    tracer = local.mode.tracer
+    tracer = _tracer()
     if tracer is not None:
         try:
             return control_graph.scan(tracer, step, carried, sequences, reverse)
