@@ -123,7 +123,8 @@ class _Layouts:
         """Where carries are read, and where they are written: in the result's place if `length - t` is odd."""
         before, after = [], []
         for operand, result, other in zip(operands, self.node.results, self.inner.others):
-            start, last, between = map(self.plan.place, (operand, result, other))
+            start, last = self.plan.place(operand), self.plan.place(result)
+            between = self.plan.place(other)
             before.append(Track(start, between, last))
             after.append(Track(last if length % 2 else between, last, between))
         return before, after

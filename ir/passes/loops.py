@@ -133,10 +133,8 @@ def _hoist(b: Builder, node: Node) -> Sequence[Value] | None:
         for inner in moved:
             b.copy(inner, env)
         inside = {n for n in moved if not isinstance(n.op, _CHEAP)}
-        wanted = dict.fromkeys(
-            v for v in [*(x for n in graph.nodes if n not in inside for x in n.operands), *graph.outputs]
-            if v.node in inside
-        )  # fmt: skip
+        used = [*(x for n in graph.nodes if n not in inside for x in n.operands), *graph.outputs]
+        wanted = list(dict.fromkeys(v for v in used if v.node in inside))
         operands += [env[v] for v in wanted]
         rest = Graph([*graph.inputs, *wanted], [n for n in graph.nodes if n not in inside], graph.outputs)
         for other in fields:

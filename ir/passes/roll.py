@@ -271,13 +271,13 @@ class _Roller:
 
     def _begin(self, j: int, added: int) -> Value:
         """What is added to in the first turn, after a check that later turns add to what the one before gave."""
-        (begin,) = [v for v in self.turns[0][added].operands if v is not self.turns[0][j].result] or [None]
+        others = [v for v in self.turns[0][added].operands if v is not self.turns[0][j].result]
         for before, turn in pairwise(self.turns):
             if set(turn[added].operands) != {turn[j].result, before[added].result}:
                 raise _Irregular
-        if begin is None or begin in self.place:
+        if len(others) != 1 or others[0] in self.place:
             raise _Irregular
-        return begin
+        return others[0]
 
     def _at(self, k: int, j: int) -> int:
         return self.repeat.start + k * self.repeat.period + j
