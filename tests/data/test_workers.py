@@ -283,3 +283,40 @@ def test_other_datasets():
     assert len(set(map(len, shares))) == 1 and set().union(*shares) == set(range(10))
     with pytest.raises(ValueError, match="Invalid rank"):
         data.DistributedSampler(range(3), 2, 2)
+
+
+class Mixed(data.Dataset):
+    """Large tensors and arrays, some of which are put together in shared memory, and the files a worker has open."""
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, i):
+        opened = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+        rows = np.full((40, 50), i, np.float32)
+        return jg.from_numpy(rows) + 0.5, rows.astype(np.float64), jg.ones(4000).bfloat16() * i, i, opened
+
+
+def with_more(items):
+    """A batch, and beside it a large array that was not put together by the collation, and a part of one that was."""
+    batch = data.default_collate(items)
+    return [*batch, np.arange(9000) * len(items), batch[1][1:]]
+
+
+@pytest.mark.parametrize("collate", [None, with_more])
+def test_what_is_put_together_in_shared_memory_arrives_whole(collate):
+    alone = list(data.DataLoader(Mixed(), 3, collate_fn=collate))
+    together = list(data.DataLoader(Mixed(), 3, collate_fn=collate, num_workers=1))
+    assert len(alone) == len(together) == 20
+    for a, b in zip(alone, together, strict=True):
+        for number, (x, y) in enumerate(zip(a, b, strict=True)):
+            if number != 4:
+                assert type(x) is type(y) and x.dtype == y.dtype and (x == y).all()
+        b[0].zero_()  # it may be written to
+    opened = [max(batch[4].tolist()) for batch in together]
+    assert max(opened) <= opened[0] + 6  # a batch's files are closed with it
+
+
+def test_collated_tensors_of_unequal_shapes_are_refused():
+    with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
+        list(data.DataLoader([jg.zeros(2), jg.zeros(3)], 2))
