@@ -73,6 +73,13 @@ def _exact(value: Any) -> Hashable:
     return (type(value), value)
 
 
+def _as_float(value: Any) -> Any:
+    """What only says that it is a float as the float that it is, because ops outlive it."""
+    if value.__class__ is tuple:
+        return tuple(map(_as_float, value))
+    return float(value) if value.__class__ is float and type(value) is not float else value
+
+
 _PLAIN = frozenset((int, bool, str, DType, type(None)))
 _MAX_RECENT = 2000
 
@@ -117,6 +124,7 @@ class _OpMeta(type):
         return found
 
     def _interned(cls, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple(map(_as_float, args)), {k: _as_float(v) for k, v in kwargs.items()}
         made = super().__call__(*args, **kwargs)
         values = tuple([getattr(made, name) for name in _field_names(cls)])
         key: Hashable = (values, tuple(map(type, values))) if _is_plain(values) else tuple(map(_exact, values))

@@ -14,9 +14,9 @@ import numpy as np
 from ..memo import Memo
 
 _LIBRARIES = frozenset({"jitgrad", "numpy"})  # code of these is taken to depend on its arguments alone
-_GLOBAL_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})  # what is written counts, too:
 _IMPORTS = frozenset({"IMPORT_NAME"})
-_ATTRIBUTE_READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"})  # a replay would not write it
 DYNAMIC = frozenset({"getattr", "vars", "hasattr", "__dict__", "attrgetter", "asdict", "astuple", "copy", "deepcopy"})
 
 
@@ -86,7 +86,7 @@ def attribute_names(code: types.CodeType) -> frozenset[str]:
     """The attributes that a code object and those inside it read."""
     names: set[str] = set()
     for current in _with_inner(code):
-        names.update(i.argval for i in dis.get_instructions(current) if i.opname in _ATTRIBUTE_READS)
+        names.update(i.argval for i in dis.get_instructions(current) if i.opname in _ATTRIBUTES)
         names.update(DYNAMIC.intersection(current.co_names))
     return frozenset(names)
 
@@ -128,7 +128,7 @@ def _global_names(code: types.CodeType) -> tuple[tuple[str, ...], tuple[str, ...
     imported: dict[str, None] = {}
     for current in _with_inner(code):
         for i in dis.get_instructions(current):
-            if i.opname in _GLOBAL_READS:
+            if i.opname in _GLOBALS:
                 names[i.argval] = None
             elif i.opname in _IMPORTS:
                 imported[i.argval] = None

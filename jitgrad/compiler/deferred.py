@@ -9,6 +9,7 @@ from typing import Any
 from jitgrad.ir.graph import Value
 
 from ..arrays import on_host
+from ..runtime_float import RuntimeFloat
 
 Convert = Callable[[Any], Any]
 
@@ -50,7 +51,9 @@ class Deferred:
         """A result with what belongs there. Only new containers hold stand-ins; others stay as they are."""
         if id(result) in self._made:
             return self._made[id(result)]
-        if not self._made or type(result) not in (tuple, list, dict):
+        if type(result) is RuntimeFloat:
+            return result._now
+        if type(result) not in (tuple, list, dict):
             return result
         if type(result) is tuple:
             items = [self.filled(x) for x in result]

@@ -21,7 +21,9 @@ from .. import pytree
 from ..backend import load_if_numba_is
 from ..dump import observer_for, write
 from ..mode import local
+from ..runtime_float import RuntimeFloat
 from ..tensor import Tensor
+from .code import reads_of
 from .cuts import Refused
 from .effects import may_have_effects, noticed
 from .explain import Explanation, Miss, describe_miss
@@ -29,6 +31,7 @@ from .fingerprint import StandsForFunction, tensors_in
 from .key import call_key, flatten_call
 from .materialise import run_segment
 from .names import name_inputs
+from .numbers import VaryingNumbers
 from .results import unrepeatable
 from .retrace import Rerun, Retracer
 from .specialise import REFUSED, Escapes, finish, specialise
@@ -52,6 +55,7 @@ class CompiledFunction(StandsForFunction):
         self._dump = dump
         self._entries: dict[Any, list[Tree | Rerun]] = {}
         self._last_key: Any = None
+        self._numbers = VaryingNumbers()
         self._unkept: dict[Any, None] = {}
         self._unkept_in_a_row = 0
         self._always: Rerun | None = None  # for calls with new keys, once several could not be kept
@@ -72,7 +76,7 @@ class CompiledFunction(StandsForFunction):
             return tracer.nested(self, self._f, args, kwargs)
         self._calls += 1
         leaves, structure = flatten_call(args, kwargs)
-        key = call_key(self._f, leaves, structure)
+        key = call_key(self._f, leaves, structure, self._numbers.of(structure))
         for entry in self._entries.get(key, ()):
             if entry.__class__ is Rerun:
                 return entry(self._f, args, kwargs)
@@ -85,6 +89,8 @@ class CompiledFunction(StandsForFunction):
         if self._always is not None:
             return self._always(self._f, args, kwargs)
         self._note_miss(key)
+        if self._numbers.learn(reads_of(self._f), key, leaves, args, kwargs):
+            key = call_key(self._f, leaves, structure, self._numbers.of(structure))
         return self._trace(key, leaves, args, kwargs)
 
     def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
@@ -96,8 +102,10 @@ class CompiledFunction(StandsForFunction):
         hooks = mode.watch(None)  # those around the call are for what the replay saves
         mode.tracer = tracer
         try:
+            given, named = self._numbers.standing_in(tracer, key[0], args, kwargs)
             with noticed(tracer, may_have_effects(self._f, key[2])):
-                box = [self._f(*args, **kwargs)]
+                box = [self._f(*given, **named)]
+            del given, named
             _settle(tracer)
         except BaseException as error:
             if isinstance(error, Refused):
@@ -109,7 +117,11 @@ class CompiledFunction(StandsForFunction):
             raise
         finally:
             mode.tracer = None
+            tracer.is_over = True
             mode.watch(hooks)
+        if tracer.exact_numbers:
+            self._numbers.fix(key[0], tracer.exact_numbers)
+            key = call_key(self._f, leaves, key[0], self._numbers.of(key[0]))
         if tracer.refused:  # and the function has swallowed what it was told
             return self._after_refusal(tracer, key, args, kwargs)
         if tracer.broken is not None:
@@ -165,7 +177,7 @@ class CompiledFunction(StandsForFunction):
             x is not y for x, y in zip(leaves, tracer.leaves, strict=True) if isinstance(x, Tensor)
         ):
             return "the call changed its arguments"
-        key_now = call_key(self._f, leaves, structure)
+        key_now = call_key(self._f, leaves, structure, self._numbers.of(structure))
         if key_now != key:
             same_values = key_now[2] == key[2]
             return "the call changed " + ("its arguments or modes" if same_values else "Python values it depends on")
@@ -274,7 +286,9 @@ def _forget_unseen_histories(result: Any) -> None:
 
 def _outputs(result: Any, tracer: Tracer) -> set[int]:
     """Tensors a replay makes again: results, their view bases, and gradients."""
-    found = [x for x in pytree.flatten(result)[0] if isinstance(x, Tensor)]
+    leaves = pytree.flatten(result)[0]
+    found = [x for x in leaves if isinstance(x, Tensor)]
+    found += [x._tensor for x in leaves if type(x) is RuntimeFloat]
     found += [g for _, g in tracer.grads.values() if g is not None]
     found += [t._view.base for t in found if t._view is not None]
     return {id(t) for t in found}

@@ -7,7 +7,7 @@ Building it is most of what a compiled call costs on small tensors, so arguments
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import pytree
@@ -18,6 +18,7 @@ from .fingerprint import Same, fingerprint
 from .memory import layout, overlaps
 
 LEAVES = 5  # where the parts of the single arguments start
+_ANY_FLOAT = ("a float",)
 
 
 def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
@@ -31,17 +32,21 @@ def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[An
     return pytree.flatten((args, kwargs))
 
 
-def call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any) -> tuple[Any, ...]:
-    """The key of calling `f` with these argument leaves."""
+def call_key(
+    f: Callable[..., Any], leaves: Sequence[Any], structure: Any, varying: frozenset[int] = frozenset()
+) -> tuple[Any, ...]:
+    """The key of calling `f` with these argument leaves; floats whose index is in `varying` may be any."""
     reads = reads_of(f)
     while True:
         count = len(reads.codes)
-        found = _call_key(f, leaves, structure, reads)
+        found = _call_key(f, leaves, structure, reads, varying)
         if len(reads.codes) == count:  # otherwise methods of the arguments name attributes that were passed over
             return found
 
 
-def _call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any, reads: Reads) -> tuple[Any, ...]:
+def _call_key(
+    f: Callable[..., Any], leaves: Sequence[Any], structure: Any, reads: Reads, varying: frozenset[int]
+) -> tuple[Any, ...]:
     mode = local.mode
     parts: list[Any] = [
         structure,
@@ -64,12 +69,44 @@ def _call_key(f: Callable[..., Any], leaves: Sequence[Any], structure: Any, read
                 parts.append(fingerprint(extra, reads))
         else:
             parts.append(fingerprint(x, reads))
+    if varying:
+        _let_vary(parts, leaves, varying)
     if tensors > 1:
         if len(set(map(id, leaves))) < len(leaves):
             parts[3] = _repeats(leaves)
         if views:
             parts[4] = _overlaps(leaves)
     return tuple(parts)
+
+
+def _places(leaves: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Each argument leaf that is no tensor, and where in the key its part is."""
+    at = LEAVES
+    for i, x in enumerate(leaves):
+        is_tensor = isinstance(x, Tensor)
+        if not is_tensor:
+            yield i, at
+        at += 2 if is_tensor and x.__dict__ else 1
+
+
+def _let_vary(parts: list[Any], leaves: Sequence[Any], varying: frozenset[int]) -> None:
+    for i, at in _places(leaves):
+        if i in varying and type(leaves[i]) is float:
+            parts[at] = _ANY_FLOAT
+
+
+def varying_floats(old: Any, new: tuple[Any, ...], leaves: Sequence[Any]) -> frozenset[int]:
+    """The argument leaves that are floats with other values than in an old key, if that is all that differs."""
+    if old is None or len(old) != len(new) or old[0] != new[0]:
+        return frozenset()
+    at_leaf = {at: i for i, at in _places(leaves)}
+    found = set()
+    for at, (a, b) in enumerate(zip(old, new, strict=True)):
+        if a != b:
+            if at not in at_leaf or type(leaves[at_leaf[at]]) is not float or type(a) is not tuple or a[0] is not float:
+                return frozenset()
+            found.add(at_leaf[at])
+    return frozenset(found)
 
 
 def _repeats(leaves: Sequence[Any]) -> tuple[int, ...]:

@@ -91,6 +91,21 @@ class HostSource:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class NumberSource:
+    """Leaf number `index` of the call's arguments, a Python float."""
+
+    index: int
+    name: str = "number"
+
+    def fetch(self, leaves: Sequence[Any]) -> Any:
+        """The number of this call as a 0-d array."""
+        return np.asarray(leaves[self.index], np.float64)
+
+    def __str__(self) -> str:
+        return f"number {self.index}"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class MadeSource:
     """An array that the host makes from values of the trace at cut number `cut`: the places where a mask is true."""
 
@@ -106,7 +121,7 @@ class MadeSource:
 
 
 TensorSource = ArgumentSource | CapturedSource | GradSource
-Source = TensorSource | HostSource | MadeSource
+Source = TensorSource | HostSource | NumberSource | MadeSource
 
 
 def same_source(a: Any, b: Any) -> bool:
@@ -114,7 +129,7 @@ def same_source(a: Any, b: Any) -> bool:
     if a.__class__ is not b.__class__:
         return False
     match a:
-        case ArgumentSource(index=index):
+        case ArgumentSource(index=index) | NumberSource(index=index):
             return bool(index == b.index)
         case CapturedSource(captured=captured):
             return captured is b.captured

@@ -21,6 +21,7 @@ from .. import pytree
 from ..aliasing import alias, storage_of, views
 from ..arrays import assign, on_host
 from ..backend import Observer, compile_graph, load
+from ..runtime_float import RuntimeFloat
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
 from .cuts import Cut
@@ -137,6 +138,10 @@ def _history(t: Tensor) -> str | None:
     return "freed" if is_freed(t._node) else "result"
 
 
+def _item(array: Any) -> Any:
+    return array.item()
+
+
 class _Recipes:
     """Collects the graph's outputs while saying how each result tensor is made from them."""
 
@@ -162,6 +167,8 @@ class _Recipes:
         """The recipe of anything in a result."""
         if isinstance(x, Tensor):
             return self.of(x)
+        if type(x) is RuntimeFloat:
+            return ("number", self.output(self.tracer.value(x._tensor)), _item)
         later = self.tracer.deferred.of(x)
         return ("python", x) if later is None else ("number", self.output(later[0]), later[1])
 

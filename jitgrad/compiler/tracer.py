@@ -36,6 +36,7 @@ from jitgrad.ir.types import TensorType
 from ..arrays import may_share_memory, on_host
 from ..backend import DeviceArray
 from ..mode import local
+from ..runtime_float import RuntimeFloat
 from ..tape import is_packed_outside
 from ..tensor import Tensor, ViewInfo, rebinding, wrap
 from .asking import Asking
@@ -47,7 +48,16 @@ from .materialise import run_segment
 from .memory import overlaps_itself
 from .placement import Placement
 from .questions import Question, refusal
-from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source, TensorSource, grad_of_its_own
+from .sources import (
+    ArgumentSource,
+    CapturedSource,
+    GradSource,
+    HostSource,
+    NumberSource,
+    Source,
+    TensorSource,
+    grad_of_its_own,
+)
 from .surroundings import Surroundings
 
 
@@ -96,6 +106,8 @@ class Tracer(Asking):
         self.array_values: dict[int, Any] = {}  # the same for users' arrays
         self.broken: str | None = None
         self.broken_at: str | None = None
+        self.is_over = False  # whether Python has gone on without this trace
+        self.exact_numbers: frozenset[int] = frozenset()  # argument leaves that count as the numbers they are
         self.refused = False  # whether an op refused a value while the trace was going on
         self.fullgraph = fullgraph
         self._traced: list[weakref.ref[Tensor]] = []
@@ -412,6 +424,11 @@ class Tracer(Asking):
         """A 0-d tensor whose number `read()` gives anew at each call."""
         return self.traced(self._slot(HostSource(read, dtype.np, name), TensorType((), dtype)))
 
+    def number(self, index: int) -> RuntimeFloat:
+        """A float among the argument leaves as a number that each call gives."""
+        t = self.traced(self._slot(NumberSource(index), TensorType((), dtypes.float64)))
+        return RuntimeFloat(self, frozenset((index,)), t, self.leaves[index])
+
     def random_state(self, generator: Any, draws: int) -> tuple[Tensor, Tensor]:
         """Seed and offset for a random op, which consumes `draws` steps of `generator` at each call."""
         if id(generator) not in self.draws:
@@ -449,6 +466,7 @@ class Tracer(Asking):
         location = user_location()
         if self.fullgraph:
             raise self.broken_off(reason, (), location)
+        self.is_over = True
         self.broken, self.broken_at = reason, str(location) if location else None
         local.mode.tracer = None
         run_segment(self)

@@ -33,6 +33,7 @@ from ..errors import located
 from ..fast_path import binary_method, unary_method
 from ..mode import local
 from ..promotion import Number, float_dtype, number_dtype, result_dtype
+from ..runtime_float import RuntimeFloat
 from ..tensor import Tensor, wrap
 from .registry import public
 
@@ -109,6 +110,7 @@ def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:
 def broadcast(name: str, dtype: DType, *args: Operand) -> list[Tensor]:
     """Tensors and numbers as tensors of one shape and of `dtype`."""
     shape = broadcast_shape(name, [x for x in args if isinstance(x, Tensor)] or [filled((), dtype, 0)])
+    args = tuple([x._tensor if type(x) is RuntimeFloat and x._is_traced() else x for x in args])
     return [expand(convert(x, dtype), shape) if isinstance(x, Tensor) else filled(shape, dtype, x) for x in args]
 
 

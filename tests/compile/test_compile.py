@@ -104,9 +104,10 @@ def test_a_new_shape_retraces_and_compiles_no_kernel():
 
 def test_a_new_number_compiles_no_kernel():
     f = jg.compile(lambda x, k: x * k + k)
-    f(X, 2.5)
+    f(X, 2.5), f(X, 3.5)  # from the second on, it is an input
     with jg.assert_no_compile():
-        np.testing.assert_allclose(f(X, 3.5).numpy(), X.numpy() * 3.5 + 3.5, rtol=1e-6)
+        np.testing.assert_allclose(f(X, 4.5).numpy(), X.numpy() * 4.5 + 4.5, rtol=1e-6)
+    assert specialisations(f) == 2
 
 
 def test_the_gradient_of_a_compiled_function_is_that_of_the_eager_one():

@@ -61,7 +61,7 @@ def test_one_specialisation(name):
 def test_of_a_module():
     net = jg.compile(Net())
     for k in range(4):
-        y, total = net(X + k)
+        _, total = net(X + k)
         assert total == pytest.approx(float((X + k).tanh().sum()), rel=1e-5)
     assert len(net.explain().specialisations) == 1
 
