@@ -20,6 +20,7 @@ from jitgrad.ir.errors import ArgumentError
 
 from .errors import located
 from .functions.registry import public
+from .levels import has_samples
 from .mode import local
 from .tensor import Tensor, read_array
 
@@ -190,6 +191,8 @@ def _suffixes(t: Tensor) -> list[str]:
 
 def tensor_text(t: Tensor) -> str:
     """What `repr(t)` shows."""
+    if local.mode.levels and has_samples(t):
+        return repr(t._data)
     name = type(t).__name__
     prefix = "tensor(" if name in ("Tensor", "Parameter") else f"{name}("
     indent = len(prefix)

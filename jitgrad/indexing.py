@@ -27,7 +27,9 @@ from .dispatch import apply, beside, constant, shared
 from .errors import located
 from .functions.pointwise import filled
 from .functions.positions import places
+from .levels import has_samples
 from .memo import Memo
+from .mode import local
 from .tensor import Tensor, made_by_host, read_array
 
 _known_views: Memo[tuple[View, ...]] = Memo(limit=10_000)
@@ -146,7 +148,8 @@ def _items(index: Any) -> list[Any]:
             out.append(bool(item))
         elif isinstance(item, Tensor):
             scalar = item.ndim == 0 and item.dtype.kind == "int" and item.dtype is not dtypes.uint8
-            out.append(int(read_array(item)) if scalar else _index_tensor(item))
+            known = scalar and not (local.mode.levels and has_samples(item))
+            out.append(int(read_array(item)) if known else _index_tensor(item))
         elif isinstance(item, (list, tuple, range, np.ndarray)):
             array = _index_tensor(item)
             out.append(int(read_array(array)) if array.ndim == 0 and array.dtype.kind == "int" else array)

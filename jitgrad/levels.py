@@ -162,6 +162,16 @@ def innermost(data: Iterable[Any]) -> Level | None:
     return found
 
 
+def has_samples(t: Tensor) -> bool:
+    """Whether a tensor has a value for each sample of some `vmap`, not one."""
+    while isinstance(t._data, LevelData):
+        whole = t._data.outer()
+        if whole.ndim != t.ndim:
+            return True
+        t = whole
+    return False
+
+
 def in_likeness(made: Any, t: Any) -> Any:
     """What a function of creation has made in the likeness of its first argument: one for each sample of that."""
     data = getattr(t, "_data", None)
@@ -170,4 +180,4 @@ def in_likeness(made: Any, t: Any) -> Any:
     return data.level.like(made, data)
 
 
-__all__ = ["Level", "LevelData", "Outward", "in_likeness", "innermost"]
+__all__ = ["Level", "LevelData", "Outward", "has_samples", "in_likeness", "innermost"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,14 @@ from .hooks import run_after_accumulation, run_hooks
 from .multi_grad import BackwardPass
 
 TensorOrTensors = Any
+
+
+class GradsOfSamples:
+    """`grad` for many cotangents at once; set by `func`, which knows of `vmap`."""
+
+    run: ClassVar[Callable[..., Any]]
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -185,11 +193,14 @@ def grad(
     create_graph: bool = False,
     only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs` with respect to `inputs`, without touching `.grad`.
 
-    `create_graph=True` gives gradients that can be differentiated again. `only_inputs` is there because PyTorch has it.
+    `create_graph=True` gives gradients that can be differentiated again. With `is_grads_batched`, `grad_outputs` have
+    one more dim in front, and so have the gradients: one for each of its places, all computed at once by `vmap`.
+    `only_inputs` is there because PyTorch has it.
 
         >>> import jitgrad as jg
         >>> x = jg.tensor(3.0, requires_grad=True)
@@ -199,6 +210,9 @@ def grad(
     """
     if not only_inputs:
         raise located(ArgumentError("grad: only_inputs=False is not supported; use backward() to reach all leaves"))
+    if is_grads_batched:
+        keep = create_graph if retain_graph is None else retain_graph
+        return GradsOfSamples.run(outputs, inputs, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
     wanted = _tuple(inputs)
     for i, t in enumerate(wanted):
         if not t._requires_grad:

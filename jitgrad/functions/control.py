@@ -16,7 +16,7 @@ from .. import pytree
 from ..compiler.body import Uncapturable
 from ..creation import tensor
 from ..errors import located
-from ..levels import LevelData
+from ..levels import LevelData, has_samples
 from ..mode import local
 from ..tensor import Tensor
 from . import control_graph
@@ -110,7 +110,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     _check_callable("cond", true_fn, false_fn)
     operands = (operands, *more) if more or not isinstance(operands, (tuple, list)) else tuple(operands)
     decides = _truth(pred, "cond", "pred") if isinstance(pred, Tensor) else pred
-    if isinstance(decides, Tensor) and local.mode.levels and not _is_one_value(decides):
+    if isinstance(decides, Tensor) and local.mode.levels and has_samples(decides):
         return _chosen(decides, true_fn(*operands), false_fn(*operands))
     tracer = _tracer()
     if isinstance(pred, Tensor) and tracer is not None:
@@ -180,23 +180,14 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     tensors = carried.tensors
     while _goes_on(going := test(tensors)):
         after = step(tensors)
-        tensors = after if _is_one_value(going) else [where(going, y, x) for x, y in zip(tensors, after, strict=True)]
+        several = has_samples(going)
+        tensors = [where(going, y, x) for x, y in zip(tensors, after, strict=True)] if several else after
     return carried.filled(tensors)
 
 
 def _tracer() -> Any:
     """The tracer, if a function is captured as a graph of its own: not for samples, and not for what has tangents."""
     return None if local.mode.levels else local.mode.tracer
-
-
-def _is_one_value(t: Tensor) -> bool:
-    """Whether a tensor has one value, not one for each sample of `vmap`."""
-    while isinstance(t._data, LevelData):
-        whole = t._data.outer()
-        if whole.ndim != t.ndim:
-            return False
-        t = whole
-    return True
 
 
 def _goes_on(going: Tensor) -> bool:
