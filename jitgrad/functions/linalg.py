@@ -19,6 +19,7 @@ from jitgrad.ir.ops.slicing import Diagonal
 from ..dispatch import apply
 from ..errors import located
 from ..fast_path import binary_method
+from ..mode import local
 from ..promotion import Number, result_dtype
 from ..tensor import Tensor
 from .dims import normalize_dims
@@ -85,8 +86,13 @@ def _batch_shape(a: Tensor, b: Tensor) -> tuple[int, ...]:
     return tuple(out)
 
 
+_matmul = matmul.__wrapped__  # type: ignore[attr-defined]
+
+
 def _matmul_operator(self: Tensor, other: object) -> object:
-    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+    if not isinstance(other, Tensor):
+        return NotImplemented
+    return _matmul(self, other) if local.mode.autocast is None else matmul(self, other)
 
 
 Tensor.__matmul__ = _matmul_operator  # type: ignore[attr-defined]
