@@ -45,9 +45,10 @@ class IncompatibleKeys(NamedTuple):
 class _Before:
     """A module's own tensors as they were before loading, to be put back if it fails."""
 
-    def __init__(self, module: Any, state: Mapping[str, Any], prefix: str) -> None:
+    def __init__(self, module: Any, state: Mapping[str, Any], prefix: str, assign: bool) -> None:
         self._registries = [(table, dict(table)) for table in (module._parameters, module._buffers)]
-        loaded = [t for name, t in module._local_state().items() if prefix + name in state]
+        written = {} if assign else module._local_state()
+        loaded = [t for name, t in written.items() if prefix + name in state]
         self._contents = [(t, type(t), t.data if is_lazy(t) else t.detach().clone()) for t in loaded]
 
     def put_back(self) -> None:
@@ -97,7 +98,7 @@ class _Loading:
         local = dict(self.metadata.get(prefix[:-1], {}))
         if self.assign:
             local["assign_to_params_buffers"] = True
-        self._before.append(_Before(module, state, prefix))
+        self._before.append(_Before(module, state, prefix, self.assign))
         module._load_from_state_dict(state, prefix, local, True, self.missing, self.unexpected, self.errors)
         inside: dict[str, dict[str, Any]] = {}
         for key, value in state.items():
