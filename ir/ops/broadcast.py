@@ -80,9 +80,10 @@ class BroadcastTo(View):
         shape = operands[0].shape
         extra = len(self.shape) - len(shape)
         stretched = tuple(a for a, n in enumerate(shape) if n != self.shape[extra + a])
-        if extra:
-            g = b(Sum(tuple(range(extra)), False), g)
-        return (b(Sum(stretched, True), g) if stretched else g,)
+        if not extra:
+            return (b(Sum(stretched, True), g) if stretched else g,)
+        g = b(Sum((*range(extra), *(extra + a for a in stretched)), False), g)
+        return (b(Reshape(shape), g) if stretched else g,)
 
 
 def expand_reduced(b: Builder, value: Value, axes: tuple[int, ...], keepdim: bool, shape: Shape) -> Value:
