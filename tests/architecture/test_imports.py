@@ -34,6 +34,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.serialization", "safetensors"): "only saving and loading need it",
     ("jitgrad.train.logs", "tensorboard"): "a package of an extra, for those who log to it",
     ("jitgrad.train.plots", "matplotlib"): "a package of an extra, for those who draw",
+    ("jitgrad.vision.pictures", "PIL"): "a package of an extra; tensors are transformed without it",
 }
 
 HEAVY = ("numba", "llvmlite", "scipy", "networkx", "matplotlib", "cupy", "torch")
