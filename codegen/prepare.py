@@ -25,6 +25,8 @@ from jitgrad.ir.passes.decompose import NO_RULES
 from jitgrad.ir.passes.pipeline import Observer, ignore
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
 
+from .conv.factor_ops import pack_factors
+from .conv.epilogue import with_epilogues
 from .conv.rules import tile_rules
 from .conv.target import TileTarget
 from .options import CompileOptions
@@ -97,6 +99,10 @@ def prepare(
     if options.passes:
         graph = simplify.run(graph)
     graph = _transposed_products(graph)
+    if tiles is not None and options.fuse:
+        graph = with_epilogues(graph)
     if any(isinstance(node.op, Cond | Scan | WhileLoop) for node in graph.nodes):
-        graph = Pipeline((PruneLoops(), HoistInvariants()), observer).run(graph)
+        graph = PruneLoops().run(graph)
+        graph = graph if tiles is None else pack_factors(graph, tiles)
+        graph = Pipeline((HoistInvariants(),), observer).run(graph)
     return EliminateDeadCode().run(graph)

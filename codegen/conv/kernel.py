@@ -34,7 +34,8 @@ class TileKernel:
     """A tile kernel's structure.
 
     `form` says which loops. `rows` by `vectors` registers of `lanes` elements are summed up at a time; neighbouring
-    rows of a tile are `step` elements of the input apart.
+    rows of a tile are `step` elements of the input apart. With `has_bias` and `has_relu`, sums get those before they
+    are stored.
     """
 
     form: str
@@ -44,6 +45,7 @@ class TileKernel:
     lanes: int
     step: int
     has_bias: bool = False
+    has_relu: bool = False
 
     @property
     def wide(self) -> DType:

@@ -39,7 +39,7 @@ def launches(node: Node, target: TileTarget) -> list[Launch]:
     x, weight, *bias = (v.type for v in node.operands)
     tile, lanes = tile_of(op, x, weight, target), target.lanes(weight.dtype)
     step = op.stride[-1] if isinstance(op, TileConv) else 1
-    kernel = TileKernel(CHANNELS, x.dtype, tile.rows, tile.vectors, lanes, step, bool(bias))
+    kernel = TileKernel(CHANNELS, x.dtype, tile.rows, tile.vectors, lanes, step, bool(bias), op.relu)
     found = list(_numbers(op, x, weight, tile))
     return [
         Launch(

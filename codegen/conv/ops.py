@@ -12,6 +12,7 @@ float32 for inputs of half types.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -38,8 +39,25 @@ class TileOp(Op):
     """An op that tile kernels run."""
 
 
+class _WithEpilogue(TileOp):
+    """What may add a bias, its third operand if there is one, and give the larger of that and 0.
+
+    A bias is packed as [groups, blocks, channels of a block], in the type that sums are in.
+    """
+
+    channels: int
+    relu: bool
+
+    def finished(self, y: Array, bias: Sequence[Array]) -> Array:
+        """The output from what has been summed up, rounding after each operation."""
+        if bias:
+            each = bias[0].reshape(bias[0].shape[0], -1)[:, : self.channels].reshape(-1, *(1,) * (y.ndim - 2))
+            y = (y.astype(each.dtype) + each).astype(y.dtype)
+        return np.asarray(np.maximum(y, 0)) if self.relu else y
+
+
 @op
-class TileConv(TileOp):
+class TileConv(_WithEpilogue):
     """A convolution whose output has spatial `lengths`; `low` zeros (or fewer elements than none) are in front.
 
     Behind the input there are as many zeros as it takes. `channels` are the output's, in each group.
@@ -51,17 +69,18 @@ class TileConv(TileOp):
     dilation: tuple[int, ...]
     groups: int
     channels: int
+    relu: bool = False
     name = "tile_conv"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Shapes that fit; the rules that users meet are `Conv`'s."""
-        x, _ = operands
+        x = operands[0]
         _check_operands(self.name, operands, len(self.lengths), self.groups)
         return (x.with_shape((x.shape[0], self.groups * self.channels, *self.lengths)),)
 
     def reference(self, *operands: Array) -> Array:
         """`Conv`'s, on an input that is padded by hand."""
-        x, packed = operands
+        x, packed, *bias = operands
         weight = unpacked(packed, self.channels)
         weight = weight.reshape(-1, *weight.shape[2:])
         needed = [
@@ -73,11 +92,11 @@ class TileConv(TileOp):
         targets, sources = ((slice(None), slice(None), *sides) for sides in zip(*places, strict=True))
         padded[targets] = x[sources]
         conv = Conv(self.stride, (0,) * len(needed), self.dilation, self.groups)
-        return np.asarray(conv.reference(padded.astype(weight.dtype), weight)).astype(x.dtype)
+        return self.finished(np.asarray(conv.reference(padded.astype(weight.dtype), weight)).astype(x.dtype), bias)
 
 
 @op
-class TileTransposed(TileOp):
+class TileTransposed(_WithEpilogue):
     """The transpose of a convolution in its input, which gets spatial `lengths`; fields are `ConvInputGrad`'s.
 
     The weight is packed with its channels swapped and its places reversed. `channels` are the result's, in each group.
@@ -89,28 +108,30 @@ class TileTransposed(TileOp):
     dilation: tuple[int, ...]
     groups: int
     channels: int
+    relu: bool = False
     name = "tile_transposed"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Shapes that fit; the rules that users meet are `ConvInputGrad`'s."""
-        y, _ = operands
+        y = operands[0]
         _check_operands(self.name, operands, len(self.lengths), self.groups)
         return (y.with_shape((y.shape[0], self.groups * self.channels, *self.lengths)),)
 
     def reference(self, *operands: Array) -> Array:
         """`ConvInputGrad`'s."""
-        y, packed = operands
+        y, packed, *bias = operands
         weight = unpacked(packed, self.channels)
         rank = weight.ndim - 3
         weight = np.flip(weight, tuple(range(3, 3 + rank))).swapaxes(1, 2)
         weight = weight.reshape(-1, *weight.shape[2:])
         grad = ConvInputGrad(self.lengths, self.stride, self.padding, self.dilation, self.groups)
-        return np.asarray(grad.reference(y.astype(weight.dtype), weight)).astype(y.dtype)
+        return self.finished(np.asarray(grad.reference(y.astype(weight.dtype), weight)).astype(y.dtype), bias)
 
 
 def _check_operands(name: str, operands: tuple[TensorType, ...], rank: int, groups: int) -> None:
-    x, weight = operands
+    x, weight, *bias = operands
     fits = x.ndim == rank + 2 and weight.ndim == rank + 4 and weight.dtype is accumulator_dtype(x.dtype)
+    fits = fits and all(v.shape == (*weight.shape[:2], weight.shape[-1]) and v.dtype is weight.dtype for v in bias)
     if not fits or weight.shape[0] != groups or x.shape[1] != groups * weight.shape[-2]:
         raise ShapeError(f"{name}: operands that do not fit{operand_lines(operands)}")
 
@@ -227,6 +248,17 @@ def packed_weight(b: Builder, weight: Value, block: int) -> Value:
     return b(Permute((0, 1, *(4 + k for k in _ORDER[len(rest) - 1]), 3, 2)), weight)
 
 
+def packed_bias(b: Builder, bias: Value, weight: TensorType) -> Value:
+    """A bias of as many elements as output channels, for a packed weight."""
+    groups, blocks, block = weight.shape[0], weight.shape[1], weight.shape[-1]
+    bias = b(Convert(weight.dtype), bias) if bias.type.dtype is not weight.dtype else bias
+    each = bias.type.numel // groups
+    bias = b(Reshape((groups, each)), bias)
+    if each < blocks * block:
+        bias = b(Pad((0, 0), (0, blocks * block - each)), bias, b(Full((), weight.dtype, 0, bias.type.device)))
+    return b(Reshape((groups, blocks, block)), bias)
+
+
 def multiplications(node: Node) -> int:
     """How many a tile op takes."""
     if isinstance(node.op, TileWeightGrad):
@@ -237,6 +269,6 @@ def multiplications(node: Node) -> int:
 
 
 __all__ = [
-    "TileConv", "TileOp", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "overlap", "packed_shape",
-    "packed_weight", "unpacked_weight_gradient",
+    "TileConv", "TileOp", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "overlap", "packed_bias",
+    "packed_shape", "packed_weight", "unpacked_weight_gradient",
 ]  # fmt: skip

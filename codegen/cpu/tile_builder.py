@@ -164,6 +164,12 @@ class TileBuilder:
 
     # Vectors
 
+    def rounded(self, value: ir.Value) -> ir.Value:
+        """A register as memory would give it back."""
+        if self.dtype is self.wide:
+            return value
+        return emit_convert.round_to_half(self.b, value, self.dtype, self.lanes)
+
     def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
         """x y + z, rounded once."""
         kind = x.type

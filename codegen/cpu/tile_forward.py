@@ -130,12 +130,9 @@ class _Forward(TileBuilder):
         """One tile: `places` of the kernel along its width, from `place` of the packed input on."""
         n, b, kernel = self.n, self.b, self.kernel
         sums = [[self.cell(self.vector) for _ in range(kernel.vectors)] for _ in range(kernel.rows)]
-        for v in range(kernel.vectors):
-            start = self.zero
-            if self.bias is not None:
-                start = self.read(self.at(self.bias, self.product(block, self.width), v * self.lanes, wide=True))
-            for row in sums:
-                b.store(start, row[v])
+        for row in sums:
+            for cell in row:
+                b.store(self.zero, cell)
         merged = b.icmp_signed("!=", n["merged"], I64(0))
         heights = b.select(merged, I64(1), n["kernel_height"])
         depth = b.select(merged, self.product(n["in_channels"], n["kernel_height"]), n["in_channels"])
@@ -147,10 +144,22 @@ class _Forward(TileBuilder):
                                self.product(kh, n["weight_height"]))  # fmt: skip
             self._taps(self.at(self.packed, tap, wide=True), self.at(weight, weights, wide=True), depth, sums)
         by_pixel = self.product(n["phases"], self.width)
-        for p, row in enumerate(sums):
-            for v, cell in enumerate(row):
+        bias = None if self.bias is None else self.at(self.bias, self.product(block, self.width), wide=True)
+        for v in range(kernel.vectors):
+            added = None if bias is None else self.read(self.at(bias, v * self.lanes, wide=True))
+            for p, row in enumerate(sums):
                 address = self.at(target, self.product(by_pixel, p), v * self.lanes, wide=True)
-                self.write(address, b.load(cell, typ=self.vector))
+                self.write(address, self._finished(b.load(row[v], typ=self.vector), added))
+
+    def _finished(self, value: ir.Value, bias: ir.Value | None) -> ir.Value:
+        """A sum with its bias, and no less than 0; half types round after each operation, as they do elsewhere."""
+        b = self.b
+        if bias is not None:
+            value = b.fadd(self.rounded(value), bias)
+        if not self.kernel.has_relu:
+            return value
+        is_less = b.fcmp_ordered("<=", value, self.zero)
+        return b.select(is_less, self.zero, value)
 
     def _taps(self, pixel: ir.Value, weight: ir.Value, depth: ir.Value, sums: list[list[ir.Value]]) -> None:
         """The innermost loop."""

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from properties.comparison import assert_same_bits
 
 from jitgrad.codegen import CompileOptions, compile_graph
 from jitgrad.codegen.conv.ops import TileConv, TileOp, TileTransposed, TileWeightGrad
@@ -17,7 +18,11 @@ from jitgrad.codegen.cpu.threads import get_num_threads, set_num_threads
 from jitgrad.codegen.fuse import TileStep
 from jitgrad.ir import dtypes, interpreter
 from jitgrad.ir.builder import Builder
+from jitgrad.ir.ops.activation import Relu
+from jitgrad.ir.ops.arithmetic import Add
+from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
+from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.passes.decompose import Decompose
 from jitgrad.ir.types import TensorType
 
@@ -172,6 +177,36 @@ def test_tile_ops_mean_the_same(case):
     inputs = arrays_of(graph)
     for got, want in zip(interpreter.run(tiled, inputs), interpreter.run(graph, inputs), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("transposed", [False, True], ids=["direct", "transposed"])
+def test_bias_and_relu_are_taken_in(dtype, transposed):
+    """With the bits of separate kernels."""
+    dtype = getattr(dtypes, dtype)
+    b = Builder()
+    x = b.input(TensorType((2, 5, 9, 10), dtype))
+    weight = b.input(TensorType((5, 19, 3, 3) if transposed else (19, 5, 3, 3), dtype))
+    bias = b.input(TensorType((19,), dtype))
+    op = ConvInputGrad((9, 10), (1, 1), (1, 1), (1, 1)) if transposed else Conv((1, 1), (1, 1), (1, 1))
+    y = b(op, x, weight)
+    y = b(Add(), y, b(BroadcastTo(y.shape), b(Reshape((19, 1, 1)), bias)))
+    graph = b.build([b(Relu(), y)])
+    run, inputs = compile_graph(graph), arrays_of(graph)
+    assert isinstance(run.steps[-1], TileStep)
+    (got,), (want,) = run(inputs), compile_graph(graph, options=CompileOptions(fuse=False))(inputs)
+    assert_same_bits(got, want)
+    assert not got.all() and got.any()
+
+
+def test_what_is_needed_elsewhere_is_not_taken_in():
+    b = Builder()
+    x, weight = b.input(TensorType((2, 5, 9, 10), dtypes.float32)), b.input(TensorType((16, 5, 3, 3), dtypes.float32))
+    y = b(Conv((1, 1), (1, 1), (1, 1)), x, weight)
+    graph = b.build([b(Relu(), y), b(Relu(), b(Relu(), y)), y])
+    inputs = arrays_of(graph)
+    for got, want in zip(compile_graph(graph)(inputs), interpreter.run(graph, inputs), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 def test_phases_cover_each_pair_once():
