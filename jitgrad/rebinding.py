@@ -15,7 +15,7 @@ from .errors import located
 from .levels import LevelData
 from .mode import local
 from .tape import Storage
-from .tensor import Tensor, end_trace, note_rebinding, to_array, wrap
+from .tensor import Tensor, end_trace, note_rebinding, wrap
 
 
 def view_in_place(t: Tensor, op: View, what: str) -> Tensor:
@@ -107,8 +107,8 @@ def share_memory(t: Tensor, other: Tensor) -> None:
 
     While tracing, this ends the traced segment first.
     """
-    data = to_array(other)
-    to_array(t)
+    end_trace()
+    data = other._data.view()
     _stand_in(t)
-    t._data, t._view, t._storage = data.view(), None, storage_of(other)
+    t._data, t._view, t._storage = data, None, storage_of(other)
     note_rebinding()

@@ -142,8 +142,8 @@ def run_hooks(table: HookTable | None, grad: Any, create: bool) -> Any:
 def run_after_accumulation(leaf: Tensor) -> None:
     """Call the hooks that wait for `leaf.grad`."""
     for hook in list((leaf._hooks or {}).values()):
-        if isinstance(hook, AfterAccumulation) and hook.function(leaf) is not None:
-            raise located(AutogradError("post accumulate grad hooks should return None."))
+        if isinstance(hook, AfterAccumulation):
+            hook.function(leaf)
 
 
 def register_hook(t: Tensor, hook: Hook) -> RemovableHandle:

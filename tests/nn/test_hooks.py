@@ -239,9 +239,6 @@ def test_errors():
         (x * 2).register_post_accumulate_grad_hook(print)
     with pytest.raises(RuntimeError, match="doesn't require gradient"):
         jg.ones(2).register_post_accumulate_grad_hook(print)
-    x.register_post_accumulate_grad_hook(lambda t: t)
-    with pytest.raises(RuntimeError, match="should return None"):
-        x.sum().backward()
     with pytest.raises(ValueError, match="'all', 'any'"):
         jg.autograd.graph.register_multi_grad_hook((x,), print, mode="some")
     m = nn.Linear(2, 1)

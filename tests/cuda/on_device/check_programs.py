@@ -312,3 +312,24 @@ def test_ops_of_libraries():
     b = h.clone().requires_grad_()
     same(jg.autograd.grad(jg.linalg.cholesky(a).sum(), a)[0], jg.autograd.grad(jg.linalg.cholesky(b).sum(), b)[0], 1e-3,
          1e-4)  # fmt: skip
+
+
+def test_hooks_and_parametrizations():
+    def made(device):
+        jg.manual_seed(1)
+        m = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 4), nn.Linear(4, 1)).to(device)
+        nn.utils.parametrizations.weight_norm(m[0])
+        nn.utils.parametrizations.orthogonal(m[2])
+        nn.utils.prune.l1_unstructured(m[3], "weight", 1)
+        return m
+
+    here, there = made("cpu"), made("cuda")
+    there.load_state_dict(here.state_dict())
+    seen = {}
+    for m, device in ((here, "cpu"), (there, "cuda")):
+        m[1].register_full_backward_hook(lambda mod, before, after, d=device: seen.update({d: before[0]}))
+        m[0].bias.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", p.grad * 2))
+        m(jg.ones(2, 3, device=device)).sum().backward()
+    same(seen["cuda"], seen["cpu"], 1e-5, 1e-6)
+    for a, b in zip(there.parameters(), here.parameters(), strict=True):
+        same(a.grad, b.grad, 1e-5, 1e-6)

@@ -227,10 +227,11 @@ def test_copies_and_pickles():
         assert other.requires_grad and other.is_leaf
 
 
-def test_files():
+@pytest.mark.parametrize("form", ["safetensors", "pth"])
+def test_files(form):
     x = {"a": jg.rand(3).cuda(), "b": jg.arange(4), "p": jg.nn.Parameter(jg.ones(2, device="cuda"))}
     file = io.BytesIO()
-    jg.save(x, file)
+    jg.save(x, file, format=form)
     content = file.getvalue()
     y = jg.load(io.BytesIO(content))
     same(y["a"], x["a"].cpu())
@@ -239,6 +240,14 @@ def test_files():
     assert jg.load(io.BytesIO(content), map_location=jg.device("cuda"))["b"].is_cuda
     assert jg.load(io.BytesIO(content), map_location={"cuda:0": "cpu"})["p"].is_cpu
     assert jg.load(io.BytesIO(content), map_location=lambda t, where: t)["a"].is_cpu
+
+
+def test_memory_of_another():
+    x, y = jg.zeros(2, device="cuda"), jg.arange(3.0, device="cuda")
+    x.set_(y)
+    y[1] = 7
+    assert x.is_cuda
+    same(x, jg.tensor([0.0, 7, 2]))
 
 
 def test_exchange():
