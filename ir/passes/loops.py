@@ -146,16 +146,20 @@ def _hoist(b: Builder, node: Node) -> Sequence[Value] | None:
 
 def _movable(graph: Graph, op: Op) -> list[Node]:
     """The nodes to move out of a sub-graph, in order."""
-    first = op.carries if isinstance(op, WhileLoop) else op.carries + op.sequences if isinstance(op, Scan) else 0
     if isinstance(op, Cond):
         return [n for n in graph.nodes if isinstance(n.op, Constant)]
+    same = same_in_each_step(graph, op)
+    return _without_cheap_ends(graph, [n for n in graph.nodes if not same.isdisjoint(n.results)])
+
+
+def same_in_each_step(graph: Graph, op: Op) -> set[Value]:
+    """The values of a loop's body, or condition, that do not change from step to step."""
+    first = op.carries + (op.sequences if isinstance(op, Scan) else 0) if isinstance(op, Scan | WhileLoop) else 0
     same = set(graph.inputs[first:])
-    found = []
     for node in graph.nodes:
         if same.issuperset(node.operands) and not node.op.effect:
             same.update(node.results)
-            found.append(node)
-    return _without_cheap_ends(graph, found)
+    return same
 
 
 def _without_cheap_ends(graph: Graph, found: list[Node]) -> list[Node]:
@@ -184,4 +188,4 @@ def _taking(graph: Graph, others: Sequence[Value]) -> Graph:
     return Graph([*graph.inputs, *(Value(v.type) for v in others)], graph.nodes, graph.outputs)
 
 
-__all__ = ["HoistInvariants", "PruneLoops"]
+__all__ = ["HoistInvariants", "PruneLoops", "same_in_each_step"]
