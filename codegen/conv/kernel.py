@@ -13,7 +13,6 @@ from ..loops.ir import Buffer, Stmt
 CHANNELS, CHANNELS_WEIGHT = "channels", "channels weight"
 PIXELS, PIXELS_WEIGHT = "pixels", "pixels weight"
 FACTOR = "factor"  # a matrix product by a packed factor
-FACTOR = "factor"
 
 _NUMBERS: Final = (
     "groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks",
