@@ -194,7 +194,7 @@ def tensor_text(t: Tensor) -> str:
     if local.mode.levels and has_samples(t):
         return repr(t._data)
     name = type(t).__name__
-    prefix = "tensor(" if name in ("Tensor", "Parameter") else f"{name}("
+    prefix = "tensor(" if name in ("Tensor", "Parameter", "Buffer") else f"{name}("
     indent = len(prefix)
     array = read_array(t)
     if array.dtype == dtypes.bfloat16.np:

@@ -256,6 +256,8 @@ class ModuleState(ModuleTree):
                 f'While copying the parameter named "{key}", expected jitgrad.Tensor or Tensor-like object from '
                 f"checkpoint but received {type(given)}"
             )
+        if tensor.shape == () and given.ndim == 1 and given.shape[0]:
+            given = given[0]  # type: ignore[index]  # as PyTorch reads numbers of before its version 0.4
         if tensor.shape != given.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "

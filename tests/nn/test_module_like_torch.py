@@ -158,6 +158,11 @@ SAME = [
     "s = m.state_dict(); s['w'] = L.ones(2).double(); m.load_state_dict(s, assign=True); r = m.w",
     "s = m.state_dict(); s['w'] = nn.Parameter(L.ones(2), False); m.load_state_dict(s, assign=True); r = m.w",
     "s = m.state_dict(); s['kept'] = L.zeros(1).long(); m.load_state_dict(s, assign=True); r = m.kept",
+    "m.p = nn.Parameter(L.tensor(1.0)); s = m.state_dict(); s['p'] = L.full((1,), 3.0); m.load_state_dict(s);"
+    " r = m.p.item()",
+    "r = repr(nn.Buffer(L.ones(1)))",
+    "s = m.state_dict(); del s['b.0.num_batches_tracked']; m.load_state_dict(s)",
+    "r = str(m.load_state_dict({k: v for k, v in m.state_dict().items() if 'tracked' not in k}))",
     "s = m.state_dict(keep_vars=True); r = s['w'] is m.w",
     "s = m.state_dict(prefix='p.'); r = (list(s), dict(s._metadata))",
     "d = {'x': 1}; r = m.state_dict(destination=d) is d, list(d)",
