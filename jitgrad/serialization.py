@@ -184,7 +184,7 @@ def save(obj: Any, f: Any, *, format: str | None = None) -> None:
 
     Dicts, lists, tuples, sets, numbers, strings, None, NumPy arrays and dtypes come back as they are; a tensor that
     occurs twice is stored once. A path that ends in `.pth` or `.pt` gets PyTorch's format, which `torch.load` reads,
-    and in which tensors that share memory still share it when loaded; all else gets safetensors. `format`,
+    and in which tensors that share host memory still do when loaded; all else gets safetensors. `format`,
     "pth" or "safetensors", says it otherwise. A file is written under another name first, and never seen half.
 
     >>> import io, jitgrad as jg

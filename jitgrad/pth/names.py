@@ -172,7 +172,9 @@ class Names:
             return found
         if module == "torch" and name.startswith(_OTHER_DTYPES):
             raise PthError(f"load: the file holds a tensor of torch.{name}; there is no such dtype here")
+        is_tensor = module.startswith("torch.") and name.startswith("_rebuild")
+        reason = "there are no such tensors here" if is_tensor else "it could run code"
         raise PthError(
-            f"load: the file asks for {module}.{name}, which is refused: it could run code. Tensors, numbers, "
-            "strings and containers of them are read; of a module or an optimizer, save its state_dict()"
+            f"load: the file asks for {module}.{name}, which is refused: {reason}. Tensors, numbers, strings and "
+            "containers of them are read; of a module or an optimizer, save its state_dict()"
         )

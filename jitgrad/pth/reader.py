@@ -8,12 +8,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from jitgrad.ir.dtypes import DType
+from jitgrad.ir.dtypes import DType, uint8
 
 from ..aliasing import storage_of
 from ..autograd.grad_mode import no_grad
 from ..functions.strided import as_strided
 from ..nn.parameter import Buffer, Parameter
+from ..storage import UntypedStorage
 from ..tensor import Tensor, wrap
 from .archive import Archive, Bytes, Stream, is_archive, is_stream
 from .errors import PthError
@@ -62,7 +63,8 @@ class _Tensors:
 
     def object(self, pickle: BinaryIO) -> Any:
         """What a pickle describes."""
-        return Machine(Names(self._makers()), self._storage, build).run(pickle)
+        made = Machine(Names(self._makers()), self._storage, build).run(pickle)
+        return made if not isinstance(made, _Storage) else UntypedStorage(made.elements(made.kind.dtype or uint8))
 
     def _makers(self) -> dict[str, Callable[..., Any]]:
         return {

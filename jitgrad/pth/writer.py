@@ -30,7 +30,7 @@ _STORAGE_OF = {dtype: name for name, dtype in STORAGES.items()}
 
 
 def save_pth(obj: Any, file: BinaryIO, name: str = "archive") -> None:
-    """Write tensors in nested containers, with numbers and strings. Tensors that share memory share it in the file.
+    """Write tensors in nested containers, with numbers and strings. Tensors that share host memory share it there.
 
     Raises `ArgumentTypeError` for other things, before anything is written.
     """

@@ -306,6 +306,19 @@ def test_damaged_files_of_torch_raise_our_errors(options):
 
 
 @pytest.mark.torch
+def test_what_there_is_no_tensor_for_is_named():
+    torch = pytest.importorskip("torch")
+    sparse = torch.sparse_coo_tensor([[0]], [1.0], (2,), check_invariants=True)
+    for x, named in [
+        (sparse, "_rebuild_sparse_tensor.*no such tensors"),
+        (torch.ones(1, dtype=torch.uint16), "uint16"),
+    ]:
+        with pytest.raises(RuntimeError, match=named):
+            loaded(torch_file(torch, [x]))
+    assert loaded(torch_file(torch, torch.arange(3, dtype=torch.uint8).untyped_storage())).tolist() == [0, 1, 2]
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize("options", FORMATS, ids=["zip", "protocol 5", "stream"])
 def test_whole_modules_are_refused(options):
     torch = pytest.importorskip("torch")
