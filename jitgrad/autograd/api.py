@@ -245,7 +245,7 @@ def _result(g: Any, create: bool) -> Tensor | None:
         return g  # type: ignore[no-any-return]
     tracer = local.mode.tracer
     out = wrap(g if tracer is not None or isinstance(g, (DeviceArray, LevelData)) else np.asarray(g))
-    if tracer is not None:
+    if tracer is not None and not isinstance(g, LevelData):
         tracer.note((out,))
     return out
 

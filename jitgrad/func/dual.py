@@ -148,7 +148,7 @@ def _stand_in(t: Tensor, base: Tensor | None) -> Tensor:
     """A tensor that is what `t` was one level further out; `base` is that of the one that `t` is a view of."""
     old = wrap(t._data)
     old._node, old._index, old._requires_grad = t._node, t._index, t._requires_grad
-    if local.mode.tracer is not None:
+    if local.mode.tracer is not None and not isinstance(old._data, LevelData):
         local.mode.tracer.note((old,))
     if base is None:
         old._storage, t._storage = storage_of(t), Storage()
