@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.ir.errors import InternalError
-from jitgrad.ir.graph import Value
+from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import View
 from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.types import TensorType
@@ -63,6 +63,7 @@ class Cuts:
         self.made: list[Cut] = []
         self.known: dict[Value, int] = {}  # references
         self.computed: list[Any] = []
+        self.done: set[Node] = set()  # those with effects that have run
         self._arrays: dict[int, Any] = {}  # of sources, by slot
         self._seen = 0  # sources that belong to earlier segments
         self._depends = -1
@@ -96,9 +97,11 @@ class Cuts:
 
     def _run(self, values: Sequence[Value]) -> tuple[Any, tuple[int, ...]]:
         wanted = [v for v in dict.fromkeys(values) if v not in self.known]
-        if not wanted:
+        tracer = self.tracer
+        segment = Segment(tracer.builder.nodes, self.known, wanted, done=self.done)
+        if not segment.nodes:
             return None, ()
-        tracer, segment = self.tracer, Segment(self.known, wanted)
+        self.done.update(segment.effects)
         where = tracer.placement.where
         run = runnable(segment, tracer.name, where, lambda: observer_for(tracer.dump, tracer.name))
         try:

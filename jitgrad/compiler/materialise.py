@@ -109,8 +109,8 @@ def _computed(tracer: Tracer, wanted: list[Value]) -> _Computed:
     cuts = tracer.cuts
     missing = [v for v in wanted if v not in cuts.known]
     arrays = {v: cuts.array(cuts.known[v]) for v in wanted if v in cuts.known}
-    if missing:
-        segment = Segment(cuts.known, missing)
+    segment = Segment(tracer.builder.nodes, cuts.known, missing, done=cuts.done)
+    if segment.nodes:
         run = runnable(segment, tracer.name, tracer.placement.where, at_once=False)
         arrays.update(zip(missing, run([cuts.array(ref) for ref in segment.places]), strict=True))
     fresh = {v for v in wanted if cuts.known.get(v, -1) < 0 and v.node is not None}

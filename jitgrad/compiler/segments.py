@@ -7,7 +7,8 @@ that differ from what was seen before are inputs of the second executable, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,16 @@ _LIFTED = ("int", "float")  # kinds of constants that may become inputs
 
 
 class Segment:
-    """The nodes that `wanted` come from, back to values in `known`; the rest of a trace is left out."""
+    """The nodes that `wanted` come from, back to values in `known`, and those with effects that are not `done`."""
 
-    def __init__(self, known: Mapping[Value, int], wanted: Sequence[Value], inputs: Sequence[Value] = ()) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], known: Mapping[Value, int], wanted: Sequence[Value],
+        inputs: Sequence[Value] = (), done: Collection[Node] = (),
+    ) -> None:  # fmt: skip
         self.wanted = wanted
-        self.nodes = _in_order(known, wanted)
+        self.effects = [node for node in nodes if node.op.effect and node not in done]
+        needed = _needed(known, [*wanted, *(r for node in self.effects for r in node.results)])
+        self.nodes = [node for node in nodes if node in needed]
         numbers: dict[Value, int] = {v: i for i, v in enumerate(inputs)}
         for node in self.nodes:
             for v in node.operands:
@@ -80,24 +86,16 @@ class Segment:
         return b.build([env[v] for v in self.wanted])
 
 
-def _in_order(known: Mapping[Value, int], wanted: Sequence[Value]) -> list[Node]:
-    """The nodes behind `wanted`, operands first, in an order that their structure alone decides."""
-    order: list[Node] = []
+def _needed(known: Mapping[Value, int], wanted: Sequence[Value]) -> set[Node]:
+    """The nodes behind `wanted`."""
     seen: set[Node] = set()
-    stack = [v.node for v in reversed(wanted) if v not in known and v.node is not None]
+    stack = [v.node for v in wanted if v not in known and v.node is not None]
     while stack:
-        node = stack[-1]
-        if node in seen:
-            stack.pop()
-            continue
-        ahead = [v.node for v in node.operands if v not in known and v.node is not None and v.node not in seen]
-        if ahead:
-            stack.extend(ahead)
-        else:
+        node = stack.pop()
+        if node not in seen:
             seen.add(node)
-            order.append(node)
-            stack.pop()
-    return order
+            stack.extend(v.node for v in node.operands if v not in known and v.node is not None)
+    return seen
 
 
 class _Variant:
@@ -146,14 +144,14 @@ class Runnable:
 
 def runnable(
     segment: Segment, name: str, device: Device = CPU, observe: Callable[[], Observer | None] | None = None,
-    at_once: bool = True,
+    at_once: bool = True, aliases: Mapping[int, int] = MappingProxyType({}),
 ) -> Callable[[list[Any]], list[Any]]:  # fmt: skip
-    """Something that computes the segment from its inputs, as fresh arrays.
+    """Something that computes the segment from its inputs, as fresh arrays but for `aliases` (see `compile_graph`).
 
-    Machine code where that structure was seen before or `at_once` is true; else op by op.
+    Machine code where that structure was seen before under that name, or `at_once` is true; else op by op.
     """
     constants = [_exact(op.value) for op in segment.constants]
-    key = (segment.key, device)
+    key = (segment.key, device, name, tuple(aliases.items()))
     entry = _entries.get(key)
     if entry is None:
         entry = _entries.add(key, _Entry(constants))
@@ -168,7 +166,8 @@ def runnable(
     graph = segment.graph(varying)
     if observer is not None:
         observer("traced", graph)
-    made = _Variant(constants, varying, compile_graph(graph, name=name, observer=observer, device=device))
+    executable = compile_graph(graph, name=name, aliases=aliases, observer=observer, device=device)
+    made = _Variant(constants, varying, executable)
     entry.variants = (*entry.variants, made)[-_MOST_VARIANTS:]
     return _fed(made, segment, device)
 

@@ -28,7 +28,7 @@ from .cuts import Cut
 from .guards import Guards
 from .history import Histories, Stage, is_freed, plan_stages
 from .materialise import tape_nodes
-from .segments import Segment, executable_of
+from .segments import Segment, executable_of, runnable
 from .sources import Source
 from .tracer import Tracer
 
@@ -44,7 +44,8 @@ class Specialisation:
     """One captured path of a function, replayed without Python."""
 
     graph: Graph
-    executable: Any  # of what comes after the last cut, or else of the last segment that runs anything
+    run: Any  # computes what comes after the last cut
+    executable: Any  # that of `run`, or else of the last segment that runs anything
     inputs: tuple[int, ...] | None  # its inputs, as references (see `cuts`); None: all sources in order
     is_over: bool  # nothing comes after the last cut
     places: tuple[int, ...] | None  # where the outputs are: among its own, or computed before; None: its own in order
@@ -92,10 +93,10 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
     load(tracer.placement.where)
     start = time.perf_counter()
     aliases = {out: slot for out, slot, contiguous in writes if contiguous}
-    executable, inputs, places, is_over = _compile(tracer, graph, aliases, observer)
+    run, executable, inputs, places, is_over = _compile(tracer, graph, aliases, observer)
     in_place = [places is None or places[out] >= 0 for out, _, _ in writes]
     return Specialisation(
-        graph=graph, executable=executable, inputs=inputs, is_over=is_over, places=places,
+        graph=graph, run=run, executable=executable, inputs=inputs, is_over=is_over, places=places,
         sources=tuple(tracer.sources), fresh=tracer.cuts.last_sources(), outputs=outputs, structure=structure,
         writes=tuple([(out, s, c and own) for (out, s, c), own in zip(writes, in_place, strict=True)]),
         grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
@@ -105,26 +106,30 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
 
 
 def _compile(tracer: Tracer, graph: Graph, aliases: dict[int, int], observer: Observer | None) -> Any:
-    """The executable of what comes after the last cut, its inputs, and where the outputs are."""
-    where, cuts = tracer.placement.where, tracer.cuts
+    """What computes all after the last cut, its executable, its inputs, where outputs are, whether it is nothing."""
+    cuts, nodes = tracer.cuts, graph.nodes
     if not cuts.made:
-        return (
-            compile_graph(graph, name=tracer.name, aliases=aliases, observer=observer, device=where),
-            None,
-            None,
-            False,
-        )
+        segment = Segment(nodes, cuts.known, graph.outputs, graph.inputs)
+        run = _runnable(tracer, segment, aliases, observer)
+        return run, executable_of(run), None, None, False
     here = [v for v in graph.outputs if cuts.known.get(v, 0) >= 0]
     own = {v: k for k, v in enumerate(here)}
     places = tuple([own[v] if v in own else cuts.known[v] for v in graph.outputs])
     kept = {places[out]: slot for out, slot in aliases.items() if places[out] >= 0}
-    segment = Segment(cuts.known, here, [graph.inputs[slot] for slot in kept.values()])
-    aliases = {out: segment.places.index(slot) for out, slot in kept.items()}
+    segment = Segment(nodes, cuts.known, here, [graph.inputs[slot] for slot in kept.values()], cuts.done)
     runs = [cut.run for cut in cuts.made if cut.run is not None]
-    if not here and runs:
-        return executable_of(runs[-1]), (), places, True
-    executable = compile_graph(segment.graph(), name=tracer.name, aliases=aliases, observer=observer, device=where)
-    return executable, segment.places, places, False
+    if not here and not segment.nodes and runs:
+        return None, executable_of(runs[-1]), (), places, True
+    run = _runnable(tracer, segment, {out: segment.places.index(slot) for out, slot in kept.items()}, observer)
+    return run, executable_of(run), segment.places, places, False
+
+
+def _runnable(tracer: Tracer, segment: Segment, aliases: dict[int, int], observer: Observer | None) -> Any:
+    """Machine code, found again where nobody wants to see it being made."""
+    where, name = tracer.placement.where, tracer.name
+    if observer is None:
+        return runnable(segment, name, where, aliases=aliases)
+    return compile_graph(segment.graph(), name=name, aliases=aliases, observer=observer, device=where)
 
 
 def _grad_source(tracer: Tracer, t: Tensor) -> Any:
@@ -258,10 +263,10 @@ def finish(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], c
 def _run(spec: Specialisation, arrays: Sequence[Any], computed: Sequence[Any]) -> Sequence[Any]:
     """The outputs."""
     if spec.places is None:
-        return spec.executable(arrays)  # type: ignore[no-any-return]
+        return spec.run(arrays)  # type: ignore[no-any-return]
     outs: Sequence[Any] = ()
     if not spec.is_over:
-        outs = spec.executable([arrays[i] if i >= 0 else computed[-1 - i] for i in spec.inputs or ()])
+        outs = spec.run([arrays[i] if i >= 0 else computed[-1 - i] for i in spec.inputs or ()])
     return [outs[i] if i >= 0 else computed[-1 - i] for i in spec.places]
 
 

@@ -277,3 +277,45 @@ def test_segments_compile_once_for_all_shapes():
         for n in (1, 4, 0, 100):
             for sign in (1, -1):
                 f(jg.ones(n, 5) * sign)
+
+
+def test_what_is_refused_is_refused_in_every_segment():
+    def program(compile):
+        @compile
+        def f(x, m, i):
+            jg.linalg.inv(m)
+            if x.sum() > 0:
+                jg.linalg.inv(m * i)
+            return x * 2
+
+        for _ in range(3):
+            for sign, number, i in ((1, 1, 1), (1, 0, 1), (-1, 0, 1), (-1, 1, 0), (1, 1, 0), (1, 1, 1)):
+                try:
+                    yield f(X * sign + sign, jg.eye(2) * number, jg.tensor(i))
+                except RuntimeError as error:
+                    yield type(error).__name__
+
+    agree(program)
+
+
+def test_handlers_inside_functions_handle_what_kernels_refuse():
+    def program(compile):
+        @compile
+        def f(x, i):
+            y = x.exp()
+            try:
+                y = y[i]
+            except IndexError:
+                y = y * 0
+            with jg.no_grad():
+                z = (y.sum().long() + 7) // i.sum()
+            return y + x, z
+
+        for _ in range(3):
+            for i in ([0, 1, 2, 3], [3, 2, 1, 0], [0, 9, 0, 0], [0, -4, 1, 1], [0, 0, 0, 0]):
+                try:
+                    yield f(X, jg.tensor(i))
+                except ZeroDivisionError:
+                    yield "division"
+
+    agree(program)
