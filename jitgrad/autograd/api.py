@@ -184,6 +184,15 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
         before.add_(made)  # type: ignore[attr-defined]
 
 
+def _hooked_grads(
+    outputs: Sequence[Tensor], given: Any, wanted: dict[Any, Tensor], retain: bool | None, create: bool
+) -> dict[Any, Any]:
+    """Cotangents by edge of the tensors `wanted`, after the hooks of those."""
+    with BackwardPass(outputs, list(wanted)):
+        grads = _run(outputs, given, list(wanted), retain, create)
+        return {e: _hooked(wanted[e], g, create) for e, g in grads.items()}
+
+
 @_beside_traces
 def grad(
     outputs: TensorOrTensors,
@@ -218,11 +227,9 @@ def grad(
         if not t._requires_grad:
             raise located(AutogradError(f"One of the differentiated Tensors does not require grad (input {i})"))
     edges = [edge(t) for t in wanted]
-    outs = _tuple(outputs)
-    with BackwardPass(outs, edges):
-        grads = _run(outs, grad_outputs, edges, retain_graph, create_graph)
-        for t, e in {e: (t, e) for t, e in zip(wanted, edges, strict=True) if e in grads}.values():
-            grads[e] = _hooked(t, grads[e], create_graph)
+    grads = _hooked_grads(
+        _tuple(outputs), grad_outputs, dict(zip(edges, wanted, strict=True)), retain_graph, create_graph
+    )
     found: list[Tensor | None] = []
     for t, e in zip(wanted, edges, strict=True):
         g = grads.get(e)
