@@ -24,7 +24,8 @@ _NUMBERS: Final = (
     "phases", "phase_width", "merged", "weight_block", "weight_depth", "weight_width", "weight_height",
     "y_offset", "y_depth", "y_row",
     "spread_depth", "spread_height", "spread_width",
-    "strands", "units", "near_rows", "runs", "run_length", "run_pitch", "channel_pitch",
+    "strands", "units", "near_rows", "runs", "run_length", "rows_of_result", "place_pitch",
+    "row_pitch", "channel_pitch",
 )  # fmt: skip
 SLOTS: Final = {name: n for n, name in enumerate(_NUMBERS)}
 PHASE_SLOTS: Final = 3  # of each phase, behind the others: places along the width, columns to skip, weights to skip

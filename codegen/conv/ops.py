@@ -154,10 +154,10 @@ def unpacked(packed: Array, channels: int) -> Array:
 class TileWeightGrad(TileOp):
     """The gradient of a convolution in its weight, from its input and its output's gradient, in parts to be added up.
 
-    The result is [strands, groups, places of the kernel..., runs, elements of a run, channels], in the type of sums.
-    With `is_merged`, the kernel's width and the input channels are one run; otherwise there is a run of channels for
-    each place along the width. Runs are filled up to a multiple of `rows`, channels to one of `block`, with nothing in
-    particular.
+    The result is [strands, groups, elements of a run, kernel..., channels], in the type of sums. A run are the input
+    channels, for each place of the kernel. With `is_merged` it goes over the kernel's width too, and the result is
+    [strands, groups, rest of the kernel..., elements of a run, channels]. Runs are filled up to a multiple of `rows`,
+    channels to one of `block`, with nothing in particular.
     """
 
     kernel: Shape
@@ -168,12 +168,8 @@ class TileWeightGrad(TileOp):
     strands: int
     rows: int
     block: int
+    is_merged: bool
     name = "tile_weight_grad"
-
-    @property
-    def is_merged(self) -> bool:
-        """Whether a run goes over the kernel's width too."""
-        return self.dilation[-1] == 1
 
     def run_length(self, channels: int) -> int:
         """The elements of a run, for so many input channels in each group."""
@@ -185,10 +181,10 @@ class TileWeightGrad(TileOp):
         if x.ndim != y.ndim or x.ndim != len(self.kernel) + 2 or x.dtype is not y.dtype or x.shape[0] != y.shape[0]:
             raise ShapeError(f"tile_weight_grad: operands that do not fit{operand_lines(operands)}")
         length = self.run_length(x.shape[1] // self.groups)
-        runs = (1 if self.is_merged else self.kernel[-1], -(-length // self.rows) * self.rows)
+        run = -(-length // self.rows) * self.rows
         outputs = -(-(y.shape[1] // self.groups) // self.block) * self.block
-        shape = (self.strands, self.groups, *self.kernel[:-1], *runs, outputs)
-        return (TensorType(shape, accumulator_dtype(x.dtype), x.device),)
+        places = (*self.kernel[:-1], run) if self.is_merged else (run, *self.kernel)
+        return (TensorType((self.strands, self.groups, *places, outputs), accumulator_dtype(x.dtype), x.device),)
 
     def reference(self, *operands: Array) -> Array:
         """All of it in the first strand."""
@@ -199,11 +195,14 @@ class TileWeightGrad(TileOp):
         rank = len(self.kernel)
         weight = op.reference(x.astype(wide), y.astype(wide))
         weight = weight.reshape(self.groups, -1, *weight.shape[1:])
-        weight = weight.transpose(0, *range(3, 3 + rank), 2, 1)
         length = self.run_length(x.shape[1] // self.groups)
-        weight = weight.reshape(*weight.shape[:rank], result.shape[-3], length, weight.shape[-1])
         out = np.zeros(result.shape, wide)
-        out[0, ..., :length, : weight.shape[-1]] = weight
+        if self.is_merged:
+            weight = weight.transpose(0, *range(3, 3 + rank), 2, 1)
+            weight = weight.reshape(*weight.shape[:rank], length, weight.shape[-1])
+            out[0, ..., :length, : weight.shape[-1]] = weight
+        else:
+            out[0, :, :length, ..., : weight.shape[1]] = np.moveaxis(weight, 1, -1)
         return out
 
 
@@ -212,10 +211,14 @@ def unpacked_weight_gradient(b: Builder, parts: Value, op: TileWeightGrad, weigh
     outputs, inputs, *kernel = weight
     rank, groups = len(kernel), op.groups
     whole = b(Sum((0,)), parts) if op.strands > 1 else b(Reshape(parts.shape[1:]), parts)
-    sizes = (*whole.shape[:-2], op.run_length(inputs), outputs // groups)
+    each, length = outputs // groups, op.run_length(inputs)
+    sizes = (groups, *kernel[:-1], length, each) if op.is_merged else (groups, length, *kernel, each)
     whole = b(Slice((0,) * len(sizes), sizes, (1,) * len(sizes)), whole)
-    split = b(Reshape((groups, *kernel, inputs, outputs // groups)), whole)
-    split = b(Permute((0, 2 + rank, 1 + rank, *range(1, 1 + rank))), split)
+    if op.is_merged:
+        split = b(Reshape((groups, *kernel, inputs, each)), whole)
+        split = b(Permute((0, 2 + rank, 1 + rank, *range(1, 1 + rank))), split)
+    else:
+        split = b(Permute((0, 2 + rank, *range(1, 2 + rank))), whole)
     split = b(Convert(dtype), split) if dtype is not split.type.dtype else split
     return b(Reshape(weight), split)
 

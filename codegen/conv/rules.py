@@ -24,7 +24,7 @@ from .pixel_launch import pixel_numbers, pixel_strands, pixel_weight_numbers
 from .pixel_ops import PixelConv, PixelWeightGrad
 from .schedule import MOST_SCRATCH_BYTES
 from .target import TileTarget
-from .weight_launch import strands_of, weight_numbers_of, weight_tile
+from .weight_launch import merges, strands_of, weight_numbers_of, weight_tile
 
 _FLOATS: Final = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 _MAX_PHASES: Final = 16
@@ -76,7 +76,8 @@ class _Lowering:
         places = tuple(range(3, 3 + len(op.lengths)))
         weight = b(Permute((0, 2, 1, *places)), _grouped(b, weight, op.groups))
         weight = b(Flip(places), weight)
-        if not self._prefers_pixels(op.lengths[-1], weight.shape[1], y.type.dtype):
+        worth = _PIXELS_WORTH / math.prod(op.stride)  # they multiply by the zeros between spread elements too
+        if not self._prefers_pixels(op.lengths[-1], weight.shape[1], y.type.dtype, worth):
             numbers = op.lengths, op.stride, op.padding, op.dilation
             return self._by_tiles(b, TileTransposed(*numbers, op.groups, weight.shape[1]), y, weight)
         kernel = weight.shape[3:]
@@ -100,16 +101,17 @@ class _Lowering:
         wide = accumulator_dtype(dtype)
         tile = weight_tile(op.kernel, op.dilation, channels, pixels, wide, self.target)
         block = tile.vectors * self.target.lanes(wide)
-        tiles = TileWeightGrad(*numbers, strands_of(op.kernel, channels, pixels), tile.rows, block)
+        merged = merges(channels[0], op.dilation)
+        tiles = TileWeightGrad(*numbers, strands_of(op.kernel, channels, pixels), tile.rows, block, merged)
         if weight_numbers_of(tiles, x.type, y.type)["scratch_bytes"] > MOST_SCRATCH_BYTES:
             return None
         parts = b(tiles, x, y)
         return (unpacked_weight_gradient(b, parts, tiles, node.result.shape, dtype),)
 
-    def _prefers_pixels(self, width: int, channels: int, dtype: DType) -> bool:
-        """Whether pixels fill registers better than channels do."""
+    def _prefers_pixels(self, width: int, channels: int, dtype: DType, worth: float = _PIXELS_WORTH) -> bool:
+        """Whether pixels, worth as much each, fill registers better than channels do."""
         lanes = self.target.lanes(accumulator_dtype(dtype))
-        return _PIXELS_WORTH * _share(width, lanes) > _share(channels, lanes)
+        return worth * _share(width, lanes) > _share(channels, lanes)
 
     def _by_tiles(self, b: Builder, op: TileConv | TileTransposed, x: Value, weight: Value) -> Sequence[Value] | None:
         """The op for a weight [groups, o, c, ...], or None where it would not fit."""

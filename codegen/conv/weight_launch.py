@@ -19,6 +19,7 @@ from .target import TileTarget
 _PIXELS_OF_STRAND: Final = 512  # at least: adding up strands costs as much as some pixels
 _NEAR_PIXELS: Final = 96  # whose input and gradients stay in the first cache, for one block of channels
 _LEAST_COLUMNS: Final = 16
+_FEW_CHANNELS: Final = 16
 
 
 def weight_gradient(node: Node, op: TileWeightGrad, target: TileTarget) -> Launch:
@@ -34,11 +35,16 @@ def weight_gradient(node: Node, op: TileWeightGrad, target: TileTarget) -> Launc
     )  # fmt: skip
 
 
+def merges(channels: int, dilation: tuple[int, ...]) -> bool:
+    """Whether a kernel's width and the input channels are one run: where channels alone fill no tile."""
+    return channels < _FEW_CHANNELS and dilation[-1] == 1
+
+
 def weight_tile(
     kernel: Shape, dilation: tuple[int, ...], channels: tuple[int, int], pixels: int, wide: DType, target: TileTarget
 ) -> TileShape:
     """The register tile of a weight gradient for (input, output) channels in each group."""
-    length = channels[0] * (kernel[-1] if dilation[-1] == 1 else 1)
+    length = channels[0] * (kernel[-1] if merges(channels[0], dilation) else 1)
     return tile_shape(length, channels[1], pixels, target.lanes(wide), target)
 
 
@@ -53,9 +59,11 @@ def weight_numbers_of(op: TileWeightGrad, x: TensorType, y: TensorType) -> dict[
     (result,) = op.infer(x, y)
     n = sizes(x, y, op.groups, op.kernel, op.stride, op.padding, op.dilation)
     n |= {
-        "blocks": result.shape[-1] // op.block, "strands": op.strands, "runs": result.shape[-3],
-        "run_length": op.run_length(n["in_channels"]), "run_pitch": result.shape[-2],
-        "channel_pitch": result.shape[-1],
+        "blocks": result.shape[-1] // op.block, "strands": op.strands,
+        "runs": 1 if op.is_merged else op.kernel[-1], "run_length": op.run_length(n["in_channels"]),
+        "rows_of_result": math.prod(result.shape[2:-1]), "channel_pitch": result.shape[-1],
+        "place_pitch": result.shape[-1] * (result.shape[-2] if op.is_merged else 1),
+        "row_pitch": result.shape[-1] * (1 if op.is_merged else math.prod(op.kernel)),
     }  # fmt: skip
     chunk = math.ceil(n["blocks"] / min(n["blocks"], math.ceil(MIN_TASKS / (op.strands * op.groups))))
     frame = Frame(n, op.stride[-1], (op.kernel[-1] - 1) * op.dilation[-1] + 1)

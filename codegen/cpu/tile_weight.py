@@ -8,7 +8,7 @@
                 registers [input channel][output channel] += input[channel] * gradient[channel], over the pixels
 
 Each strand adds up into memory of its own, one after another, so that results are the same for any number of threads.
-Where columns are not dilated, the kernel's width and the input channels are one run.
+Where there are few input channels, and columns are not dilated, the kernel's width is one run with them.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class _WeightGradient(TileBuilder):
             strand, group, chunk = self.split(task, n["groups"], n["channel_chunks"])
             first = self.product(chunk, n["chunk_blocks"])
             count = self.minimum(n["chunk_blocks"], self.b.sub(n["blocks"], first))
-            places = self.product(n["kernel_depth"], n["kernel_height"], n["runs"], n["run_pitch"])
-            size = self.product(places, n["channel_pitch"])
+            rows = n["rows_of_result"]
+            size = self.product(rows, n["channel_pitch"])
             out = self.product(self.sum(self.product(strand, n["groups"]), group), size)
             out = self.at(self.result, out, self.product(first, self.width), wide=True)
-            self._clear(out, places, count)
+            self._clear(out, rows, count)
             start, stop = (self.b.sdiv(self.product(self.sum(strand, k), n["units"]), n["strands"]) for k in (0, 1))
             with self.loop(stop, start=start) as unit:
                 self._unit(unit, group, first, count, out)
         return self.finish()
 
-    def _clear(self, out: ir.Value, places: ir.Value, count: ir.Value) -> None:
-        with self.loop(places) as place, self.loop(self.product(count, self.width), step=self.lanes) as o:
-            self.write(self.at(out, self.product(place, self.n["channel_pitch"]), o, wide=True), self.zero)
+    def _clear(self, out: ir.Value, rows: ir.Value, count: ir.Value) -> None:
+        with self.loop(rows) as row, self.loop(self.product(count, self.width), step=self.lanes) as o:
+            self.write(self.at(out, self.product(row, self.n["channel_pitch"]), o, wide=True), self.zero)
 
     def _unit(self, unit: ir.Value, group: ir.Value, first: ir.Value, count: ir.Value, out: ir.Value) -> None:
         n, b = self.n, self.b
@@ -147,19 +147,19 @@ class _WeightGradient(TileBuilder):
         with self.loop(n["kernel_depth"]) as kd, self.loop(n["kernel_height"]) as kh, self.loop(n["runs"]) as kw:
             x = self.sum(start, self.product(kd, self.plane), self.product(kh, down), self.product(kw, across))
             place = self.sum(self.product(self.sum(self.product(kd, n["kernel_height"]), kh), n["runs"]), kw)
-            target = self.product(place, n["run_pitch"], n["channel_pitch"])
+            target = self.product(place, n["place_pitch"])
             with self.loop(n["run_length"], step=self.kernel.rows) as j:
                 self._tile(self.at(self.packed_x, x, j, wide=True), y, rows, columns, by_row, self.at(
-                    out, target, self.product(j, n["channel_pitch"]), wide=True))  # fmt: skip
+                    out, target, self.product(j, n["row_pitch"]), wide=True))  # fmt: skip
 
     def _tile(
         self, x: ir.Value, y: ir.Value, rows: ir.Value, columns: ir.Value, by_row: ir.Value, out: ir.Value
     ) -> None:
         n, b, kernel = self.n, self.b, self.kernel
         sums = [[self.cell(self.vector) for _ in range(kernel.vectors)] for _ in range(kernel.rows)]
-        by_channel = n["channel_pitch"]
+        by_row_of_result = n["row_pitch"]
         places = [
-            [self.at(out, self.product(p, by_channel), v * self.lanes, wide=True) for v in range(kernel.vectors)]
+            [self.at(out, self.product(p, by_row_of_result), v * self.lanes, wide=True) for v in range(kernel.vectors)]
             for p in range(kernel.rows)
         ]
         for p in range(kernel.rows):
