@@ -34,6 +34,9 @@ class Casting(NamedTuple):
     keeps_casts: bool
 
 
+_USUAL = (False, False, dtypes.bfloat16, dtypes.float16, True)
+
+
 class AutocastSettings:
     """A thread's settings: what is switched on, and the casts of parameters kept until the outermost block ends."""
 
@@ -50,7 +53,10 @@ class AutocastSettings:
         """Tell the thread's mode."""
         cpu, cuda = (self.dtypes[kind] if self.enabled[kind] else None for kind in ("cpu", "cuda"))
         off = cpu is None and cuda is None
-        local.mode.autocast = None if off else Casting(cpu, cuda, self.keeps_casts)
+        mode = local.mode
+        mode.autocast = None if off else Casting(cpu, cuda, self.keeps_casts)
+        state = (*self.enabled.values(), *self.dtypes.values(), self.keeps_casts)
+        mode.autocast_state = None if state == _USUAL else state
 
     def forget(self) -> None:
         """Drop the casts kept, those of a trace too."""

@@ -26,6 +26,7 @@ class Mode:
         "anomaly",
         "autocast",
         "autocast_settings",
+        "autocast_state",
         "begun",
         "check_nan",
         "cuda_device",
@@ -55,6 +56,7 @@ class Mode:
         self.watches: bool = False  # whether a node that is recorded needs a line, or what it saves is packed
         self.tracer: Tracer | None = None
         self.autocast: Casting | None = None  # the types that listed functions run in, if any device type has one
+        self.autocast_state: tuple[Any, ...] | None = None  # the settings by value; None: the usual ones
         self.autocast_settings: AutocastSettings | None = None  # this thread's, from their first use on
         self.default_dtype: DType = dtypes.float32
         self.place: Device | None = None  # where new tensors are made, if not on the CPU

@@ -50,7 +50,7 @@ def _call_key(
     mode = local.mode
     parts: list[Any] = [
         structure,
-        (mode.grad, mode.inference, mode.default_dtype, mode.place, mode.cuda_device, mode.autocast),
+        (mode.grad, mode.inference, mode.default_dtype, mode.place, mode.cuda_device, mode.autocast_state),
         fingerprint(f, reads),
         (),
         (),

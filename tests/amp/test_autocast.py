@@ -156,6 +156,16 @@ def test_a_compiled_function_follows_the_block_around_it():
             assert f(x).dtype is jg.float16
 
 
+def test_a_compiled_function_sees_settings_that_it_reads():
+    f = jg.compile(lambda x: x.to(jg.get_autocast_dtype("cpu")))
+    x = jg.ones(2)
+    for _ in range(2):
+        assert f(x).dtype is jg.bfloat16
+        jg.set_autocast_dtype("cpu", jg.float16)
+        assert f(x).dtype is jg.float16
+        jg.set_autocast_dtype("cpu", jg.bfloat16)
+
+
 def test_custom_functions_keep_their_state():
     seen = []
 
