@@ -330,3 +330,21 @@ def test_a_write_through_a_detached_alias_is_not_mixed_with_a_kept_copy():
         y.sum().backward()
         t = np.tanh(x.detach().numpy())
         np.testing.assert_allclose(x.grad.numpy(), np.cos(t + 0.1) * (1 - t * t), rtol=1e-12)
+
+
+def test_activations_in_place_leave_the_backward_pass_compiled():
+    """What `relu_` keeps equals what the next op keeps of the memory it was written to, unless that was changed."""
+
+    def gradient(inplace):
+        x = jg.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+        w = jg.linspace(0, 2, 16).reshape(4, 4)
+        y = jg.nn.functional.relu(x @ w, inplace=inplace)
+        ((y @ w) * y).sum().backward()
+        return x.grad.tolist()
+
+    first = gradient(inplace=True)
+    replayed = jg.autograd.backward_stats.replayed
+    for _ in range(2):
+        np.testing.assert_allclose(gradient(inplace=True), first, rtol=1e-6)
+    assert jg.autograd.backward_stats.replayed == replayed + 2
+    np.testing.assert_allclose(gradient(inplace=False), first, rtol=1e-6)
