@@ -147,7 +147,7 @@ def _device(nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> Device:
 def one_value_each(nodes: Sequence[TapeNode]) -> bool:
     """Whether all nodes that saved a value saved the same data of it.
 
-    An op in place, like `relu_`, keeps its result, and what comes after keeps the memory that the result was written to:
+    An op in place, like `relu_`, keeps its result, and what comes after keeps the memory that result was written to:
     two arrays that are equal, unless the memory was then written through a detached alias. The plan of the whole would
     mix the two.
     """
