@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from jitgrad.ir.batching import BatchedGraph, batched_op
 from jitgrad.ir.errors import OperationError
-from jitgrad.ir.interpreter import evaluate
 from jitgrad.ir.op import Op, View
 from jitgrad.ir.ops.random import RandomOp
 from jitgrad.ir.types import TensorType
@@ -20,6 +19,7 @@ from ..errors import located
 from ..levels import Level, LevelData, Outward, in_likeness
 from ..memo import Memo
 from ..tensor import Tensor, wrap
+from .steps import Steps
 
 Randomness = Literal["error", "different", "same"]
 
@@ -36,7 +36,18 @@ class OneByOne:
 
 
 one_by_one = OneByOne()
-_rules: Memo[BatchedGraph] = Memo(limit=8192)
+
+
+class _Rule:
+    """What an op is for samples, for operands of some types."""
+
+    __slots__ = ("graph", "is_mapped", "steps")
+
+    def __init__(self, made: BatchedGraph) -> None:
+        self.graph, self.is_mapped, self.steps = made.graph, made.is_mapped, Steps(made.graph)
+
+
+_rules: Memo[_Rule] = Memo(limit=8192)
 
 
 class Batched(LevelData):
@@ -104,12 +115,12 @@ class BatchLevel(Level):
             rule = self._rule(op, [t.type_ for t in parts], flags)
             if rule.is_mapped:
                 one_by_one.note(op)
-            return [Batched(self, t, True) for t in evaluate(rule.graph, parts, lambda o, xs: apply_all(o, *xs))]
+            return [Batched(self, t, True) for t in rule.steps(parts)]
 
-    def _rule(self, op: Op, types: Sequence[TensorType], flags: tuple[bool, ...]) -> BatchedGraph:
+    def _rule(self, op: Op, types: Sequence[TensorType], flags: tuple[bool, ...]) -> _Rule:
         key = (op, tuple(types), flags, self.size)
         found = _rules.get(key)
-        return _rules.add(key, batched_op(op, types, flags, self.size)) if found is None else found
+        return _rules.add(key, _Rule(batched_op(op, types, flags, self.size))) if found is None else found
 
     def view(self, op: View, data: Any) -> tuple[LevelData, bool]:
         """The view of all samples, which may take several."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from jitgrad.ir.errors import AutogradError
 from jitgrad.ir.graph import Value
-from jitgrad.ir.interpreter import evaluate
 from jitgrad.ir.op import Op, View
 from jitgrad.ir.tangents import Pushforward, pushforward
 
@@ -20,8 +19,19 @@ from ..memo import Memo
 from ..mode import local
 from ..tape import Storage
 from ..tensor import Tensor, ViewInfo, wrap
+from .steps import Steps
 
-_rules: Memo[Pushforward] = Memo(limit=8192)
+
+class _Rule:
+    """The tangents of an op's results, for operands of some types."""
+
+    __slots__ = ("flows", "steps")
+
+    def __init__(self, made: Pushforward) -> None:
+        self.flows, self.steps = made.flows, Steps(made.graph)
+
+
+_rules: Memo[_Rule] = Memo(limit=8192)
 
 
 class Dual(LevelData):
@@ -84,15 +94,15 @@ class DualLevel(Level):
             if True in active and op.differentiable:
                 rule = self._rule(op, primals, active)
                 given = [x.tangent for x, has in zip(data, active, strict=True) if has]
-                found = iter(evaluate(rule.graph, [*primals, *results, *given], lambda o, xs: apply_all(o, *xs)))
+                found = iter(rule.steps([*primals, *results, *given]))
                 tangents = [next(found) if flows else None for flows in rule.flows]
         return [Dual(self, r, t) for r, t in zip(results, tangents, strict=True)]
 
-    def _rule(self, op: Op, primals: Sequence[Tensor], active: tuple[bool, ...]) -> Pushforward:
+    def _rule(self, op: Op, primals: Sequence[Tensor], active: tuple[bool, ...]) -> _Rule:
         types = tuple([t.type_ for t in primals])
         key = (op, types, active)
         found = _rules.get(key)
-        return _rules.add(key, pushforward(op, types, active)) if found is None else found
+        return _rules.add(key, _Rule(pushforward(op, types, active))) if found is None else found
 
     def view(self, op: View, data: Any) -> tuple[LevelData, bool]:
         """The view of both."""

@@ -55,7 +55,7 @@ def vmap(
     compiled = of_compiled(func, again, "vmap", in_dims, out_dims, randomness, chunk_size)
     if compiled is not None:
         return compiled
-    name = getattr(func, "__name__", repr(func))
+    name = getattr(func, "__name__", None) or type(func).__name__
 
     @functools.wraps(func, updated=())
     def mapped(*args: Any, **kwargs: Any) -> Any:
