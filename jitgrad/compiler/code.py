@@ -40,13 +40,14 @@ def is_standard(module: str | None) -> bool:
 class Reads:
     """The attribute names that some code objects read."""
 
-    __slots__ = ("all_names", "codes", "mentioned", "names")
+    __slots__ = ("all_names", "codes", "mentioned", "names", "tensors")
 
     def __init__(self, all_names: bool = False) -> None:
         self.codes: dict[int, types.CodeType] = {}
         self.names: set[str] = set()
         self.mentioned: set[str] = set()  # these, and globals
         self.all_names = all_names
+        self.tensors: dict[int, Any] = {}  # arrays that become tensors in calls, by identity
 
     def add(self, code: types.CodeType) -> None:
         """Count in what `code` reads."""

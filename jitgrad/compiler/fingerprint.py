@@ -30,7 +30,7 @@ _SCALAR_SET = frozenset(_SCALARS)
 _FIXED = (*_SCALARS, DType, Tensor, type, types.ModuleType, np.generic, Counted, WatchedDict, WatchedList,
           types.BuiltinFunctionType)  # fmt: skip
 _LONG = 64
-_HASHED_BYTES = 65_536  # numbers of larger arrays are data, not settings; as tensors they are read anew at each call
+_HASHED_BYTES = 65_536  # larger arrays that become tensors are data: read anew at each call, and not compared
 _HIDDEN = frozenset({"__wrapped__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__"})
 
 
@@ -167,7 +167,8 @@ class _Walk:
         return (Same(t), self.pairs(attributes.items())) if attributes else Same(t)
 
     def array(self, a: np.ndarray[Any, Any]) -> Hashable:
-        return (Same(a), a.shape, a.dtype, hash(a.tobytes()) if a.nbytes <= _HASHED_BYTES else None)
+        is_data = a.nbytes > _HASHED_BYTES and id(a) in self.reads.tensors
+        return (Same(a), a.shape, a.dtype, None if is_data else hash(a.tobytes()))
 
     def sequence(self, items: Any) -> Hashable:
         kind = type(items)

@@ -119,7 +119,7 @@ class CompiledFunction(StandsForFunction):
             mode.tracer = None
             tracer.is_over = True
             mode.watch(hooks)
-        if tracer.exact_numbers:
+        if tracer.exact_numbers or self._are_data(tracer.arrays):
             self._numbers.fix(key[0], tracer.exact_numbers)
             key = call_key(self._f, leaves, key[0], self._numbers.of(key[0]))
         if tracer.refused:  # and the function has swallowed what it was told
@@ -157,6 +157,13 @@ class CompiledFunction(StandsForFunction):
         arrays = cuts.arrays()
         self._store(key, graft(self._trees(key), cuts.made, spec, leaves))
         return finish(spec, leaves, arrays, cuts.computed)
+
+    def _are_data(self, arrays: Sequence[Any]) -> bool:
+        """Note which of the user's arrays become tensors; whether any was not known yet."""
+        known = reads_of(self._f).tensors
+        fresh = [a for a in arrays if id(a) not in known and sys.getrefcount(a) > _OWN_REFERENCES]
+        known.update((id(a), a) for a in fresh)
+        return bool(fresh)
 
     def _after_refusal(self, tracer: Tracer, key: Any, args: Any, kwargs: Any) -> Any:
         """Fail, or go on, as eager code does: from the start, if Python did nothing yet that would happen twice."""

@@ -1,0 +1,203 @@
+"""Arguments of every form are right on every call, and sizes alone compile nothing."""
+
+import dataclasses
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+from programs_compared import agree
+
+import jitgrad as jg
+from jitgrad.backend import counters
+
+Pair = namedtuple("Pair", "left right")
+
+
+@dataclasses.dataclass
+class Batch:
+    x: jg.Tensor
+    scale: float = 1.0
+    mask: jg.Tensor | None = None
+
+
+def grid(*shape, start=-2.0):
+    n = int(np.prod(shape))
+    return jg.tensor(np.linspace(start, 3, max(n, 1), dtype="f4")[:n].reshape(shape))
+
+
+def check(f, *calls):
+    """Eager and compiled agree on each call, twice over."""
+
+    def program(compile):
+        g = compile(f)
+        for _ in range(2):
+            for args in calls:
+                is_named = len(args) == 2 and isinstance(args[1], dict)
+                yield g(*args[0], **args[1]) if is_named else g(*args)
+
+    agree(program)
+
+
+def test_shapes_and_ranks():
+    def f(x):
+        y = (x * 2).tanh() + x.sum()
+        return y, y.flatten().flip(0), y.unsqueeze(0)
+
+    shapes = [
+        (3, 4),
+        (4, 3),
+        (1, 4),
+        (3, 1),
+        (1, 1),
+        (0, 4),
+        (3, 0),
+        (12,),
+        (1,),
+        (0,),
+        (),
+        (2, 3, 4),
+        (1, 1, 1),
+        (300, 200),
+    ]
+    check(f, *[(grid(*s),) for s in shapes])
+
+
+def test_dtypes():
+    def f(x):
+        return x * 2 + 1, x.abs().sum(), x > 1
+
+    names = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"]
+    check(f, *[((grid(3, 4) + 3).to(getattr(jg, n)),) for n in names])
+
+
+def test_strides():
+    def f(x):
+        y = x * 2
+        x.add_(1)
+        return y, x.sum(0), x.reshape(-1)
+
+    base = grid(6, 8)
+    views = [
+        lambda b: b[:4, :4], lambda b: b[1:5, 2:6], lambda b: b[:4, :4].t(), lambda b: b[::2, ::2][:, :4],
+        lambda b: b.flatten()[:16].reshape(4, 4), lambda b: b[:4, 4:].clone(), lambda b: b.flatten()[7:23].view(4, 4),
+    ]  # fmt: skip
+
+    def program(compile):
+        g = compile(f)
+        for _ in range(2):
+            for view in views:
+                b = base.clone()
+                yield g(view(b)), b
+
+    agree(program)
+
+
+def test_broadcasting_sizes():
+    def f(x, y):
+        return x * y + x, (x - y).sum(-1)
+
+    check(f, *[(grid(*a), grid(*b)) for a, b in [
+        ((3, 4), (3, 4)), ((3, 4), (1, 4)), ((3, 4), (3, 1)), ((1, 4), (3, 1)), ((3, 4), (4,)), ((1, 1), (3, 4)),
+        ((3, 4), ()), ((0, 4), (1, 4)), ((0, 4), (0, 1)), ((2, 3, 4), (3, 1)),
+    ]])  # fmt: skip
+
+
+def test_none_and_values():
+    def f(x, bias=None, scale=None):
+        y = x if bias is None else x + bias
+        return y if scale is None else y * scale
+
+    x = grid(3, 4)
+    check(
+        f, (x,), (x, x), (x, None, 2.0), ((x,), {"scale": x}), ((x,), {"scale": 3, "bias": x}),
+        ((x,), {"bias": x, "scale": 3}), (x, 1.5, True), ((), {"x": x}),
+    )  # fmt: skip
+
+
+def test_keyword_order():
+    def f(**named):
+        return list(named), sum(v * (k + 1) for k, v in enumerate(named.values()))
+
+    a, b = grid(3), grid(3) * 2
+    check(f, ((), {"a": a, "b": b}), ((), {"b": b, "a": a}), ((), {"b": a, "a": b}))
+
+
+def test_nested_containers():
+    def f(tree):
+        if isinstance(tree, Pair):
+            return Pair(tree.right * 2, tree.left)
+        if isinstance(tree, Batch):
+            return Batch(tree.x * tree.scale, tree.scale, None if tree.mask is None else tree.x > 0).x
+        if isinstance(tree, dict):
+            return type(tree)((k, v * 2) for k, v in tree.items())
+        return [f(t) if not isinstance(t, jg.Tensor) else t + 1 for t in tree]
+
+    x, y = grid(3), grid(3) - 1
+    check(
+        f, ([x, y],), ((x, y),), ([x, [y, (x,)]],), ({"a": x, "b": y},), ({"b": x, "a": y},), (OrderedDict(a=x),),
+        (Pair(x, y),), (Pair(y, x),), (Batch(x),), (Batch(x, 2.0),), (Batch(y, 3.0, x),), ([],), ([x] * 3,),
+        ([(), [x]],),
+    )  # fmt: skip
+
+
+def test_strings_and_other_values():
+    def f(x, mode, axis=0, options=()):
+        y = getattr(x, mode)(axis)
+        return y * len(options), mode
+
+    x = grid(3, 4)
+    check(
+        f,
+        (x, "sum"),
+        (x, "mean"),
+        (x, "sum", 1),
+        (x, "sum", 1, ("a", "b")),
+        (x, "sum", -1, ["a"]),
+        (x, "sum", 0, {1, 2}),
+    )
+
+
+def test_sizes_alone_compile_nothing():
+    @jg.compile
+    def f(x, w):
+        y = (x @ w).relu()
+        y = y * 2 if y.sum() > 0 else y
+        return (y.tanh() * x.sum()).sum(0), y.mean()
+
+    f(grid(8, 16), grid(16, 4))
+    f(grid(9, 16), grid(16, 5))
+    before = counters.kernels
+    for n, k, m in [(7, 16, 4), (1, 16, 4), (33, 5, 9), (2, 1, 3), (64, 32, 16), (4, 3, 1)]:
+        x, w = grid(n, k), grid(k, m)
+        want = f._f(x, w)
+        for got, expected in zip(f(x, w), want, strict=True):
+            np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+    assert counters.kernels == before
+
+
+def test_large_arrays_that_decide():
+    """NumPy arrays of any size that a function reads as numbers are followed."""
+
+    def program(compile):
+        table = np.zeros(20_000)
+        f = compile(lambda x: x * float(table[-1]) + float(table.sum()))
+        for k in range(4):
+            table[-1] = k
+            yield f(grid(3))
+        table[5] = 0.5
+        yield f(grid(3))
+
+    agree(program)
+
+
+@pytest.mark.parametrize("size", [4, 40_000])
+def test_inputs_that_are_the_same_tensor(size):
+    def program(compile):
+        f = compile(lambda x, y: (x.add_(1), y.mul_(2), x + y))
+        for _ in range(2):
+            a, b = jg.ones(size), jg.ones(size)
+            yield f(a, b), a, b
+            yield f(a, a), a
+            yield f(a[: size // 2], a[size // 2 :]), a
+
+    agree(program)
