@@ -1,5 +1,6 @@
 """`DataLoader` with worker processes: the batches of one process, seeds, failures, and nothing left behind."""
 
+import gc
 import os
 import random
 import signal
@@ -320,3 +321,27 @@ def test_what_is_put_together_in_shared_memory_arrives_whole(collate):
 def test_collated_tensors_of_unequal_shapes_are_refused():
     with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
         list(data.DataLoader([jg.zeros(2), jg.zeros(3)], 2))
+
+
+class DropsPools(data.Dataset):
+    """Lets go, in a worker, of what was forked: another loader's pool among it."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        self.held.clear()
+        gc.collect()
+        return i
+
+
+def test_a_worker_leaves_the_workers_of_other_loaders_alone(capfd):
+    held = [data.DataLoader(Pids(), None, num_workers=1, persistent_workers=True)]
+    before = set(held[0])
+    second = data.DataLoader(DropsPools(held), 2, num_workers=1, multiprocessing_context="fork")
+    assert flat(second) == [0, 1, 2, 3]
+    assert set(held[0]) == before  # the same process as before
+    assert capfd.readouterr().err == ""

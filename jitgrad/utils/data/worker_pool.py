@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import time
 import warnings
@@ -33,7 +34,7 @@ class WorkerPool:
         context = _context(context)
         self.processes: list[Any] = []
         self.pipes: list[connection.Connection] = []
-        self._end = weakref.finalize(self, _stop, self.processes, self.pipes)
+        self._end = weakref.finalize(self, _stop, os.getpid(), self.processes, self.pipes)
         for i in range(num_workers):
             mine, theirs = context.Pipe(duplex=True)
             process = context.Process(
@@ -108,8 +109,12 @@ def _context(given: Any) -> Any:
     return multiprocessing.get_context(given) if given is None or isinstance(given, str) else given
 
 
-def _stop(processes: list[Any], pipes: list[connection.Connection]) -> None:
-    """Ask the processes to stop, then make them."""
+def _stop(owner: int, processes: list[Any], pipes: list[connection.Connection]) -> None:
+    """Ask the processes to stop, then make them. In a process forked from the owner, only let go of its copies."""
+    if os.getpid() != owner:
+        for pipe in pipes:
+            pipe.close()
+        return
     for pipe in pipes:
         with suppress(OSError):  # it is gone already
             send(pipe, None)
