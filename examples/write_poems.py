@@ -388,7 +388,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--context", type=int, default=64, help="characters in a row")
     parser.add_argument("--vocabulary", type=int, default=3000, help="the most frequent characters, so many")
-    parser.add_argument("--width", type=int, help="features (lstm: 320, gpt: 240)")
+    parser.add_argument("--width", type=int, help="features (lstm: 320, gpt: 192)")
     parser.add_argument("--layers", type=int, help="(lstm: 1, gpt: 4)")
     parser.add_argument("--dropout", type=float, default=0.15)
     parser.add_argument("--lr", type=float, help="(lstm: 4e-3, gpt: 1e-3)")
@@ -403,7 +403,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     if args.quick:
         args.steps, args.every, args.context, args.batch_size, args.vocabulary, args.poems = 30, 15, 24, 16, 500, 8
         args.width, args.layers = args.width or 48, args.layers or 1
-    width, layers, lr = (320, 1, 4e-3) if args.model == "lstm" else (240, 4, 1e-3)
+    width, layers, lr = (320, 1, 4e-3) if args.model == "lstm" else (192, 4, 1e-3)
     args.width, args.layers, args.lr = args.width or width, args.layers or layers, args.lr or lr
     return args
 
