@@ -20,6 +20,7 @@ from jitgrad.ir.ops.select import Convert
 from .autocast_lists import AS_GIVEN, FLOAT32, FORBIDDEN, LISTS, LOWER, POINTWISE, WIDEST
 from .dispatch import apply
 from .errors import located
+from .levels import LevelData
 from .mode import local
 from .tensor import Tensor, wrap
 
@@ -233,6 +234,8 @@ def _kept(x: Tensor, dtype: DType) -> Tensor:
 
     What is kept is its data and place on the tape rather than a tensor, which a trace would take for one that escapes.
     """
+    if isinstance(x._data, LevelData):
+        return apply(Convert(dtype), x)
     mode = local.mode
     casts = settings().casts if mode.tracer is None else mode.tracer.casts
     key = (id(x), dtype, mode.grad)

@@ -13,7 +13,9 @@ from jitgrad.ir.errors import AutogradError
 
 from ..arrays import owned
 from ..backend import DeviceArray
+from ..dispatch import data_of
 from ..errors import located
+from ..levels import LevelData
 from ..mode import local
 from ..tape import TapeNode
 from ..tensor import Tensor, note_rebinding, wrap
@@ -106,20 +108,16 @@ def _replaced(grads: Sequence[Any], given: Any, create: bool) -> list[Any]:
     given = given if isinstance(given, (tuple, list)) else (given,)
     if len(given) != len(grads):
         raise located(AutogradError(f"a hook of a node got {len(grads)} gradients and returned {len(given)}"))
-    return [g if g is None or create else _data(g) for g in given]
-
-
-def _data(t: Tensor) -> Any:
-    tracer = local.mode.tracer
-    return t._data if tracer is None else tracer.value(t)
+    return [g if g is None or create else data_of(g) for g in given]
 
 
 def as_tensor(data: Any) -> Tensor:
     """A cotangent as a tensor of its own."""
     tracer = local.mode.tracer
-    out = wrap(owned(data) if tracer is None else tracer.detached(data))
-    if tracer is not None:
-        tracer.note((out,))
+    if tracer is None or isinstance(data, LevelData):
+        return wrap(owned(data))
+    out = wrap(tracer.detached(data))
+    tracer.note((out,))
     return out
 
 
@@ -135,7 +133,7 @@ def run_hooks(table: HookTable | None, grad: Any, create: bool) -> Any:
                 raise TypeError(f"a gradient hook must return a Tensor or None, not {type(result).__name__}")
             if result.shape != given.shape:
                 raise AutogradError(f"a gradient hook changed the shape {given.type_} to {result.type_}")
-            grad = result if create else _data(result)
+            grad = result if create else data_of(result)
     return grad
 
 

@@ -186,3 +186,24 @@ def test_dropout():
 def test_running_statistics_are_one_for_all():
     with pytest.raises(RuntimeError, match="batch_norm is not possible"):
         vmap(nn.BatchNorm1d(3))(jg.randn(2, 4, 3))
+
+
+def test_hooks_and_lower_precision():
+    jg.manual_seed(4)
+    x, layer = jg.randn(4, 3), nn.Linear(3, 2)
+    params = {k: v.detach() for k, v in layer.named_parameters()}
+
+    def hooked(x):
+        y = x * 1
+        y.register_hook(lambda g: 2 * g)
+        return (y * 3).sum()
+
+    close(on_both_ways(vmap(grad(hooked)), (x,)), jg.full((4, 3), 6.0))
+
+    def lower(p, x):
+        with jg.autocast("cpu", dtype=jg.bfloat16):
+            return functional_call(layer, p, (x,)).float().pow(2).sum()
+
+    found = on_both_ways(vmap(grad(lower), in_dims=(None, 0)), (params, x))
+    assert found["weight"].dtype is jg.float32
+    close({k: v[0] for k, v in found.items()}, grad(lower)(params, x[0]), atol=1e-2)
