@@ -68,7 +68,7 @@ def _maker(value: Value, uses: dict[Value, int]) -> Node | None:
 def _per_channel(value: Value) -> Value | None:
     """What is broadcast along all axes but that of channels."""
     node = value.node
-    if node is None or not isinstance(node.op, BroadcastTo):
+    if node is None or not isinstance(node.op, BroadcastTo) or len(value.shape) < 2:
         return None
     (x,) = node.operands
     lengths = (*(1,) * (len(value.shape) - len(x.shape)), *x.shape)

@@ -201,6 +201,17 @@ def test_what_is_needed_elsewhere_is_not_taken_in():
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+def test_sums_without_channels_are_left_alone():
+    """A number added to a vector, beside a convolution, as in an optimizer's step."""
+    b = Builder()
+    x, weight = b.input(TensorType((2, 5, 9, 10), dtypes.float32)), b.input(TensorType((16, 5, 3, 3), dtypes.float32))
+    vector, number = b.input(TensorType((7,), dtypes.float32)), b.input(TensorType((), dtypes.float32))
+    graph = b.build([b(Conv((1, 1), (1, 1), (1, 1)), x, weight), b(Add(), vector, b(BroadcastTo((7,)), number))])
+    inputs = arrays_of(graph)
+    for got, want in zip(compile_graph(graph)(inputs), interpreter.run(graph, inputs), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
 def test_phases_cover_each_pair_once():
     for length, kernel, stride, padding, dilation in itertools.product(
         (1, 4, 9), (1, 2, 5), (1, 2, 3), (0, 1, 3), (1, 2, 3)
