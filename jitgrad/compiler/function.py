@@ -36,7 +36,7 @@ from .results import unrepeatable
 from .retrace import Rerun, Retracer
 from .specialise import REFUSED, Escapes, finish, specialise
 from .tracer import Tracer
-from .tree import UNKNOWN, Tree, ends, graft, varies, walk
+from .tree import Tree, Unknown, ends, graft, varies, walk
 
 _MAX_SPECIALISATIONS = 128
 _MAX_WITH_ONE_KEY = 16
@@ -77,6 +77,7 @@ class CompiledFunction(StandsForFunction):
         self._calls += 1
         leaves, structure = flatten_call(args, kwargs)
         key = call_key(self._f, leaves, structure, self._numbers.of(structure))
+        unknown: Unknown | None = None
         for entry in self._entries.get(key, ()):
             if entry.__class__ is Rerun:
                 return entry(self._f, args, kwargs)
@@ -84,11 +85,12 @@ class CompiledFunction(StandsForFunction):
                 result = walk(entry, leaves)  # type: ignore[arg-type]
                 if result is REFUSED:
                     return self._f(*args, **kwargs)
-                if result is not UNKNOWN:
+                if not isinstance(result, Unknown):
                     return result
+                unknown = result
         if self._always is not None:
             return self._always(self._f, args, kwargs)
-        self._note_miss(key)
+        self._note_miss(key, unknown)
         if self._numbers.learn(reads_of(self._f), key, leaves, args, kwargs):
             key = call_key(self._f, leaves, structure, self._numbers.of(structure))
         return self._trace(key, leaves, args, kwargs)
@@ -231,8 +233,10 @@ class CompiledFunction(StandsForFunction):
         _keep_newest(self._entries)
         self._last_key = key
 
-    def _note_miss(self, key: Any) -> None:
-        if self._last_key is not None:
+    def _note_miss(self, key: Any, unknown: Unknown | None) -> None:
+        if unknown is not None:
+            self._misses.append(Miss((str(unknown),)))
+        elif self._last_key is not None:
             self._misses.append(describe_miss(self._last_key, key))
 
     def explain(self) -> Explanation:
@@ -310,12 +314,14 @@ def compile(f: Any = None, *, fullgraph: bool = False, dump: str | None = None, 
 
     The first call with arguments of new types runs Python once to capture a graph, which is optimised, fused and
     compiled; later calls run machine code. Results, gradients, in-place writes and random numbers equal those of
-    the eager function. Where a number is needed by Python (`item()`, `if tensor`), that call runs eagerly.
+    the eager function. Where Python needs a value (`if tensor`, a mask), the function is compiled in segments, and
+    calls go on under the answer. A function with effects that a replay would lose (printing, appending) is run by
+    Python at each call, with its kernels reused, or eagerly where that is faster; a warning names the line.
 
     Args:
         f: function, method or `nn.Module`; a module is returned as itself, with its calls compiled. Without `f`,
             a decorator.
-        fullgraph: raise `CompileError` with the user's line where eager execution would be needed.
+        fullgraph: raise `CompileError` with the user's line where the function would not be one graph.
         dump: folder for the text of every stage (see also `JITGRAD_DUMP`).
         dynamic: accepted for PyTorch's sake; kernels take sizes at run time, so shapes never recompile them.
 

@@ -59,7 +59,8 @@ class Retracer(Tracer):
                 run_segment(self)
             finally:
                 location, scope, arrays = self._location, self.builder.scope, self.arrays
-                self.__init__(self.name)  # type: ignore[misc]
+                Tracer.__init__(self, (), name=self.name)  # with nothing captured
+                self.surroundings = _Nothing()
                 self._location, self.builder.scope, self.arrays = location, scope, arrays
                 local.mode.tracer = self
 

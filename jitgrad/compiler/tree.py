@@ -21,7 +21,18 @@ from .segments import is_same_run
 from .sources import same_source
 from .specialise import REFUSED, Specialisation, finish, replay
 
-UNKNOWN = object()  # the result of a walk that met an answer, or a state, of which nothing is known
+
+@dataclass(frozen=True)
+class Unknown:
+    """The result of a walk that met an answer, or a state behind it, of which nothing is known."""
+
+    cut: Cut
+
+    def __str__(self) -> str:
+        where = f" at {self.cut.location}" if self.cut.location else ""
+        return f"another answer than before: {self.cut.why}{where}"
+
+
 MOST_LEAVES = 128
 
 
@@ -48,7 +59,7 @@ Tree: TypeAlias = Branch | Specialisation
 
 
 def walk(tree: Tree, leaves: Sequence[Any]) -> Any:
-    """One call by `tree`, whose own guards hold. `UNKNOWN` or `REFUSED` if it can't serve; then nothing has changed."""
+    """One call by `tree`, whose own guards hold. `Unknown` or `REFUSED` if it can't serve; then nothing has changed."""
     if tree.__class__ is Specialisation:
         return replay(tree, leaves)
     arrays: list[Any] = []
@@ -64,7 +75,7 @@ def walk(tree: Tree, leaves: Sequence[Any]) -> Any:
                 tree = child
                 break
         else:
-            return UNKNOWN
+            return Unknown(tree.cut)
     arrays += [source.fetch(leaves) for source in tree.fresh]
     return finish(tree, leaves, arrays, computed)
 
