@@ -63,8 +63,9 @@ class Trainer:
     A resumed training gives the same bits as one that was not interrupted: parameters, optimizer and schedule, random
     numbers, the place in the epoch, averages and history are part of a checkpoint; batches of the epoch that are done
     are loaded again and left out. The loader must give the same batches for the same random state, as `DataLoader`
-    does. With `compile=False` bits are the same only if `jitgrad.config.compile` and `compile_backward` are off, since
-    eager code moves to kernels, which round in another order, as it repeats.
+    does. And the step must be compiled as a whole: what runs eagerly (a step that asks for `item()`, or
+    `compile=False`) moves to kernels, which round in another order, as it repeats in a process; with
+    `jitgrad.config.compile` and `compile_backward` off it does not.
 
     >>> import jitgrad as jg
     >>> from jitgrad.utils.data import DataLoader, TensorDataset
