@@ -195,7 +195,9 @@ def test_what_is_needed_elsewhere_is_not_taken_in():
     b = Builder()
     x, weight = b.input(TensorType((2, 5, 9, 10), dtypes.float32)), b.input(TensorType((16, 5, 3, 3), dtypes.float32))
     y = b(Conv((1, 1), (1, 1), (1, 1)), x, weight)
-    graph = b.build([b(Relu(), y), b(Relu(), b(Relu(), y)), y])
+    numbers = b.input(TensorType((), dtypes.float32))
+    spread = b(BroadcastTo((4,)), numbers)  # an addition far from any convolution
+    graph = b.build([b(Relu(), y), b(Relu(), b(Relu(), y)), y, b(Add(), spread, spread)])
     inputs = arrays_of(graph)
     for got, want in zip(compile_graph(graph)(inputs), interpreter.run(graph, inputs), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
