@@ -14,6 +14,7 @@ from ..builder import Builder
 from ..control import Scan
 from ..dtypes import bool_
 from ..graph import Graph, Node, Value
+from ..op import View
 from ..ops.arithmetic import Add
 from ..ops.broadcast import BroadcastTo
 from ..ops.creation import Constant, Full, Literal
@@ -35,7 +36,8 @@ class RollLoops(Pass):
     """Replaces `least_turns` or more stretches of nodes that are equal, and wired alike, by a scan.
 
     In each turn an operand is a value of that turn, the same value of the turn before, the same value for all, or the
-    next slice of one. Short loops stay: their steps can be fused with each other.
+    next slice of one. Short loops stay: their steps can be fused with each other. So does a graph of which not half is
+    saved, because most values of single turns are needed.
     """
 
     least_turns: int = 16
@@ -48,7 +50,7 @@ class RollLoops(Pass):
         before = graph
         while (rolled := self._roll_one(graph)) is not None:
             graph = EliminateDeadCode().apply(_joined(rolled))
-        return before if graph is before else graph
+        return graph if 2 * len(graph.nodes) <= len(before.nodes) else before
 
     def _roll_one(self, graph: Graph) -> Graph | None:
         users = _users(graph)
@@ -152,8 +154,8 @@ class _Roller:
 
     def wire(self) -> None:
         """Make the body, and find what it is handed."""
-        if any(node.op.effect for node in self.turns[0]):
-            raise _Irregular
+        if any(node.op.effect for node in self.turns[0]) or all(isinstance(n.op, View) for n in self.turns[0]):
+            raise _Irregular  # views alone are what rolling leaves of values that are needed one by one
         left_out = self._find_sums()
         for j, node in enumerate(self.turns[0]):
             if j not in left_out:
