@@ -9,11 +9,14 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.control import Cond, Scan, WhileGradient, WhileLoop
 from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.ops.arithmetic import Mul
+from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.linalg import MatMul, transposed
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.passes import (
     Decompose,
+    EliminateCommonSubexpressions,
     EliminateDeadCode,
     HoistInvariants,
     Pipeline,
@@ -25,13 +28,23 @@ from jitgrad.ir.passes.decompose import NO_RULES
 from jitgrad.ir.passes.pipeline import Observer, ignore
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
 
-from .conv.factor_ops import pack_factors
 from .conv.epilogue import with_epilogues
+from .conv.factors import pack_factors
 from .conv.rules import tile_rules
 from .conv.target import TileTarget
 from .options import CompileOptions
 
 _RULES = Rules()
+
+
+@_RULES(MatMul)
+def _outer_product(b: Builder, node: Node) -> Sequence[Value] | None:
+    """Over an axis of one element a batch of products is a multiplication, which is fused with what is around it."""
+    x, y = node.operands
+    if x.ndim < 3 or x.shape[-1] != 1:
+        return None
+    shape = node.result.shape
+    return (b(Mul(), b(BroadcastTo(shape), x), b(BroadcastTo(shape), y)),)
 
 
 @_RULES(MatMul)
@@ -103,6 +116,8 @@ def prepare(
         graph = with_epilogues(graph)
     if any(isinstance(node.op, Cond | Scan | WhileLoop) for node in graph.nodes):
         graph = PruneLoops().run(graph)
-        graph = graph if tiles is None else pack_factors(graph, tiles)
+    if tiles is not None:
+        graph = EliminateCommonSubexpressions().run(pack_factors(graph, tiles))
+    if any(isinstance(node.op, Cond | Scan | WhileLoop) for node in graph.nodes):
         graph = Pipeline((HoistInvariants(),), observer).run(graph)
     return EliminateDeadCode().run(graph)

@@ -1,21 +1,39 @@
-"""From a product by a packed factor to its launch."""
+"""From products by packed factors, and the packing of transposed ones, to their launches."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from jitgrad.ir.graph import Node
 
 from ..lower.kernel_builder import Launch
-from .factor_ops import FactorProduct, factor_tile
-from .kernel import FACTOR, TileKernel
+from .factor_ops import FactorProduct, TurnedFactor, factor_tile
+from .kernel import FACTOR, TURNED, TileKernel
 from .target import TileTarget
+
+_CHUNK: Final = 32  # rows of one task: what they have of the first factor stays in a core's first cache
 
 
 def factor_launch(node: Node, op: FactorProduct, target: TileTarget) -> Launch:
-    """One launch, whose tasks are blocks of columns. Its numbers: rows, inner, columns."""
+    """One launch, whose tasks are a chunk of rows by a block of columns; numbers as in `tile_factor`."""
     x, w = (v.type for v in node.operands)
-    tile, lanes = factor_tile(x.shape[0], target), target.lanes(x.dtype)
-    kernel = TileKernel(FACTOR, x.dtype, tile.rows, tile.vectors, lanes, 1)
+    (rows, inner), lanes = op.sides(x), target.lanes(x.dtype)
+    tile = factor_tile(max(1, rows), op.columns, lanes, target)
+    kernel = TileKernel(FACTOR, x.dtype, tile.rows, w.shape[2] // lanes, lanes, 1)
+    chunks = max(1, rows // _CHUNK)
+    by_row, by_inner = (1, rows) if op.swapped else (inner, 1)
+    slots = rows, inner, op.columns, by_row, by_inner, w.shape[0], chunks, _CHUNK
     return Launch(
-        kernel, (*node.operands, node.result), (x.shape[0], x.shape[1], op.columns), (), w.shape[0] if x.numel else 0,
-        node.result.type.numel * x.shape[1], f"product in tiles of {tile.rows} by {tile.vectors * lanes}",
+        kernel, (*node.operands, node.result), slots, (), chunks * w.shape[0] if rows else 0,
+        node.result.type.numel * inner, f"product in tiles of {tile.rows} by {w.shape[2]}",
     )  # fmt: skip
+
+
+def turned_launch(node: Node, op: TurnedFactor, target: TileTarget) -> Launch:
+    """One launch, whose tasks are blocks of columns."""
+    w, packed = node.operands[0].type, node.result.type
+    lanes = target.lanes(w.dtype)
+    kernel = TileKernel(TURNED, w.dtype, 1, op.block // lanes, lanes, 1)
+    slots = w.shape[1], w.shape[0]
+    extent = packed.shape[0] if w.numel else 0
+    return Launch(kernel, (node.operands[0], node.result), slots, (), extent, packed.numel, "a factor, transposed")

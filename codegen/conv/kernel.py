@@ -12,7 +12,7 @@ from ..loops.ir import Buffer, Stmt
 
 CHANNELS, CHANNELS_WEIGHT = "channels", "channels weight"
 PIXELS, PIXELS_WEIGHT = "pixels", "pixels weight"
-FACTOR = "factor"  # a matrix product by a packed factor
+FACTOR, TURNED = "factor", "turned"  # a matrix product by a packed factor, and the packing of a transposed one
 
 _NUMBERS: Final = (
     "groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks",
@@ -57,6 +57,8 @@ class TileKernel:
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """Input, weight, bias if there is one, result; or input, output, the weight's gradient."""
+        if self.form == TURNED:
+            return Buffer(self.dtype, "in"), Buffer(self.wide, "out")
         if self.form in (CHANNELS_WEIGHT, PIXELS_WEIGHT):
             return Buffer(self.dtype, "in"), Buffer(self.dtype, "in"), Buffer(self.wide, "out")
         weights = 2 if self.has_bias else 1

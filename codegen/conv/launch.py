@@ -12,8 +12,8 @@ from jitgrad.ir.ops.broadcast import accumulator_dtype
 from jitgrad.ir.types import Shape, TensorType
 
 from ..lower.kernel_builder import Launch
-from .factor_launch import factor_launch
-from .factor_ops import FactorProduct
+from .factor_launch import factor_launch, turned_launch
+from .factor_ops import FactorProduct, TurnedFactor
 from .frame import Frame, sizes
 from .kernel import CHANNELS, SLOTS, TileKernel
 from .ops import TileConv, TileTransposed, TileWeightGrad, kernel_of, multiplications
@@ -39,6 +39,8 @@ def launches(node: Node, target: TileTarget) -> list[Launch]:
             return [pixel_weight_launch(node, op, target)]
         case FactorProduct():
             return [factor_launch(node, op, target)]
+        case TurnedFactor():
+            return [turned_launch(node, op, target)]
     assert isinstance(op, TileConv | TileTransposed)
     x, weight, *bias = (v.type for v in node.operands)
     tile, lanes = tile_of(op, x, weight, target), target.lanes(weight.dtype)

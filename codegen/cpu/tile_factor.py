@@ -1,22 +1,37 @@
-"""The kernel of a product whose second factor is packed in blocks of columns.
+"""Matrix products by a packed factor, and the packing of one that is transposed.
 
-for each task: a block of columns
-    for each tile of rows, of which the last one is moved back to end with the matrix
-        registers [row][column] += x[row] * packed[column], over the contracted axis
+    for each task: a chunk of rows, a block of columns
+        for each tile of rows, of which the last one is moved back to end with the chunk
+            registers [row][column] += x[row] * packed[column], over the contracted axis
+
+The numbers of a product: rows, inner, columns, strides of `x` by row and along the contracted axis, blocks, chunks,
+rows of a chunk (the last one has what is left, and no chunk has fewer rows than a tile). Those of packing: inner,
+columns.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from llvmlite import ir
 
 from ..conv.kernel import TileKernel
-from .emit_types import I64
+from .emit_types import I32, I64, POINTER
 from .tile_builder import TileBuilder
+from .tile_memory import declared
+
+_NUMBERS: Final = ("rows", "inner", "columns", "by_row", "by_inner", "blocks", "chunks", "chunk")
+_AHEAD: Final = 16  # steps along the contracted axis
 
 
 def emit_factor(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
-    """Add the kernel to `module`. Buffers: first factor, packed factor, result. Numbers: rows, inner, columns."""
+    """Add the product to `module`. Buffers: first factor, packed factor, result."""
     return _Factor(module, symbol, kernel).run()
+
+
+def emit_turned(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
+    """Add the packing to `module`. Buffers: matrix [columns, inner], packed [blocks, inner, columns of a block]."""
+    return _Turned(module, symbol, kernel).run()
 
 
 class _Factor(TileBuilder):
@@ -28,34 +43,68 @@ class _Factor(TileBuilder):
     def run(self) -> ir.Function:
         """The whole function."""
         b = self.b
-        self.x, self.packed, self.y = (self.buffer(k) for k in range(3))
-        self.rows, self.inner, self.columns = (self.slot(k) for k in range(3))
-        with self.loop(self.end, start=self.begin) as block:
+        x, packed, y = (self.buffer(k) for k in range(3))
+        self.n = n = {name: self.slot(k) for k, name in enumerate(_NUMBERS)}
+        with self.loop(self.end, start=self.begin) as task:
+            chunk, block = self.split(task, n["blocks"])
             first = self.product(block, self.width)
-            panel = self.at(self.packed, self.product(first, self.inner))
-            left = b.sub(self.columns, first)
-            with self.loop(self.rows, step=self.kernel.rows) as j:
-                row = self.minimum(j, b.sub(self.rows, I64(self.kernel.rows)))
-                target = self.at(self.y, self.product(row, self.columns), first)
-                self._tile(self.at(self.x, self.product(row, self.inner)), panel, target, left)
+            panel = self.at(packed, self.product(first, n["inner"]))
+            left = b.sub(n["columns"], first)
+            start = self.product(chunk, n["chunk"])
+            is_last = b.icmp_signed("==", self.sum(chunk, 1), n["chunks"])
+            stop = b.select(is_last, n["rows"], self.sum(start, n["chunk"]))
+            with self.loop(stop, step=self.kernel.rows, start=start) as j:
+                row = self.minimum(j, b.sub(stop, I64(self.kernel.rows)))
+                target = self.at(y, self.product(row, n["columns"]), first)
+                self._tile(self.at(x, self.product(row, n["by_row"])), panel, target, left)
         return self.finish()
 
     def _tile(self, x: ir.Value, panel: ir.Value, target: ir.Value, left: ir.Value) -> None:
-        b, kernel = self.b, self.kernel
+        b, kernel, n = self.b, self.kernel, self.n
         sums = [[self.cell(self.vector) for _ in range(kernel.vectors)] for _ in range(kernel.rows)]
         for row in sums:
             for cell in row:
                 b.store(self.zero, cell)
-        rows = [self.at(x, self.product(self.inner, r)) for r in range(kernel.rows)]
-        with self.loop(self.inner) as k:
+        rows = [self.at(x, self.product(n["by_row"], r)) for r in range(kernel.rows)]
+        with self.loop(n["inner"]) as k:
+            self._fetch(self.at(rows[0], self.product(self.sum(k, _AHEAD), n["by_inner"])))
+            step = self.product(k, n["by_inner"])
             here = self.at(panel, self.product(k, self.width))
             factors = [self.read(self.at(here, v * self.lanes)) for v in range(kernel.vectors)]
             for place, row in zip(rows, sums):
-                value = self.spread(self.at(place, k))
+                value = self.spread(self.at(place, step))
                 for factor, cell in zip(factors, row):
                     b.store(self.fma(value, factor, b.load(cell, typ=self.vector)), cell)
         for r, row in enumerate(sums):
             for v, cell in enumerate(row):
                 mask = self.between(I64(0), b.sub(left, I64(v * self.lanes)))
-                address = self.at(target, self.product(self.columns, r), v * self.lanes)
+                address = self.at(target, self.product(n["columns"], r), v * self.lanes)
                 self.write_some(address, b.load(cell, typ=self.vector), mask)
+
+    def _fetch(self, address: ir.Value) -> None:
+        """Ask for memory that will be read: where `x` is transposed, the machine does not foresee its long strides."""
+        kinds = [POINTER, I32, I32, I32]
+        prefetch = declared(self.b.module, "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), kinds))
+        self.b.call(prefetch, [address, I32(0), I32(3), I32(1)])
+
+
+class _Turned(TileBuilder):
+    def __init__(self, module: ir.Module, symbol: str, kernel: TileKernel) -> None:
+        super().__init__(module, symbol, kernel.dtype, kernel.lanes)
+        self.vectors = kernel.vectors
+
+    def run(self) -> ir.Function:
+        """The whole function."""
+        b, lanes = self.b, self.lanes
+        source, target = self.buffer(0), self.buffer(1)
+        inner, columns = self.slot(0), self.slot(1)
+        width = I64(self.vectors * lanes)
+        with self.loop(self.end, start=self.begin) as block, self.loop(inner, step=lanes) as k:
+            there = b.sub(inner, k)
+            mask = self.between(I64(0), there)
+            for v in range(self.vectors):
+                first = self.sum(self.product(block, width), v * lanes)
+                at = self.at(source, self.product(first, inner), k)
+                to = self.at(target, self.product(self.sum(self.product(block, inner), k), width), v * lanes)
+                self.pack_square(at, inner, b.sub(columns, first), mask, to, width, there, self.everywhere)
+        return self.finish()
