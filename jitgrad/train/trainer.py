@@ -44,7 +44,7 @@ class Trainer:
         model: any module.
         loss: a function of the model's output and the target, that gives the mean loss of a batch. A batch is a tuple
             or list of the model's inputs and, last, the target.
-        optimizer: for the model's parameters.
+        optimizer: for the model's parameters; its step takes no closure.
         scheduler: of the learning rate; steps after each epoch, or with `scheduler_every="step"` after each step. A
             `ReduceLROnPlateau` gets the loss of the validation, or of the epoch if there is none.
         metrics: by name, functions of output and target that give a mean over the batch, such as `accuracy`.
