@@ -13,7 +13,7 @@ from typing import Final
 from .target import TileTarget
 
 SCRATCH_BYTES: Final = 160 << 10  # aimed at, of a task's input and results: part of a core's second cache
-MOST_SCRATCH_BYTES: Final = 1 << 20  # on a thread's stack
+MOST_SCRATCH_BYTES: Final = 384 << 10  # on a thread's stack, which may have no more than 512 KiB
 _MIN_SUMS: Final = 8  # registers being summed up, below which a core waits for its own additions
 _TILE_OVERHEAD: Final = 6.0  # instructions to begin and end a tile, per register
 TASK_FLOPS: Final = 4_000_000
@@ -83,8 +83,8 @@ class Work:
 def blocks(work: Work, tile: TileShape) -> Blocks:
     """The largest blocks that fit `SCRATCH_BYTES` (or a row of one tile), and enough tasks to share out."""
     columns = work.width
-    while columns > 2 * tile.rows and work.scratch(1, columns) > SCRATCH_BYTES:
-        columns = math.ceil(columns / 2)
+    while columns > tile.rows and work.scratch(1, columns) > SCRATCH_BYTES:
+        columns = max(tile.rows, math.ceil(columns / 2))
     fixed, each = work.scratch(0, columns), work.scratch(1, columns) - work.scratch(0, columns)
     rows = max(1, min(work.height, (SCRATCH_BYTES - fixed) // max(1, each)))
     others = max(1, work.tasks * math.ceil(work.width / max(1, columns)))
