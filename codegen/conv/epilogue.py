@@ -17,7 +17,7 @@ from .ops import TileConv, TileTransposed, packed_bias
 
 def with_epilogues(graph: Graph) -> Graph:
     """`graph` with biases and rectifiers inside tile ops, where nothing else needs what they are applied to."""
-    if not any(isinstance(node.op, TileConv | TileTransposed) for node in graph.nodes):
+    if not any(isinstance(node.op, Relu | Add) and any(map(_is_convolved, node.operands)) for node in graph.nodes):
         return graph
     uses = Counter([*graph.outputs, *(v for node in graph.nodes for v in node.operands)])
     b, env = Builder(), dict[Value, Value]()
@@ -55,6 +55,10 @@ def _taken_in(b: Builder, node: Node, uses: dict[Value, int]) -> Value | None:
     if bias is not None:
         return b(op, *maker.operands, packed_bias(b, bias, maker.operands[1].type))
     return b(dataclasses.replace(op, relu=True), *maker.operands)
+
+
+def _is_convolved(value: Value) -> bool:
+    return value.node is not None and isinstance(value.node.op, TileConv | TileTransposed)
 
 
 def _maker(value: Value, uses: dict[Value, int]) -> Node | None:

@@ -5,6 +5,7 @@ All follows from shapes and the machine's registers, never from the number of th
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class TileShape:
     vectors: int
 
 
+@functools.lru_cache(maxsize=1024)
 def tile_shape(length: int, channels: int, terms: int, lanes: int, target: TileTarget) -> TileShape:
     """The cheapest tile for rows of `length` elements, `channels` in lanes, and sums of `terms` products.
 
