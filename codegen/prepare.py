@@ -11,8 +11,6 @@ from jitgrad.ir.control import Cond, Scan, WhileGradient, WhileLoop
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.ops.arithmetic import Mul
 from jitgrad.ir.ops.broadcast import BroadcastTo
-from jitgrad.ir.ops.arithmetic import Mul
-from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.linalg import MatMul, transposed
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute
@@ -37,16 +35,6 @@ from .conv.target import TileTarget
 from .options import CompileOptions
 
 _RULES = Rules()
-
-
-@_RULES(MatMul)
-def _outer_product(b: Builder, node: Node) -> Sequence[Value] | None:
-    """Over an axis of one element a batch of products is a multiplication, which is fused with what is around it."""
-    x, y = node.operands
-    if x.ndim < 3 or x.shape[-1] != 1:
-        return None
-    shape = node.result.shape
-    return (b(Mul(), b(BroadcastTo(shape), x), b(BroadcastTo(shape), y)),)
 
 
 @_RULES(MatMul)
