@@ -6,6 +6,7 @@ JITGRAD_CACHE_MB=512       size bound of that folder
 JITGRAD_VERIFY=1           verify the graph after every pass
 JITGRAD_NUM_THREADS=n      threads for kernels (default: the cores this process may use)
 JITGRAD_COMPILE=0          run compiled functions eagerly
+JITGRAD_CHECK=1            compare each compiled call with the same call run eagerly
 JITGRAD_COMPILE_BACKWARD=0 never compile the gradient of an eager tape
 JITGRAD_CUDA_SIMULATOR=n   n CUDA devices made of host memory, for tests (default: the real ones)
 JITGRAD_CUDA_GRAPHS=0      launch kernels one by one, also where a call could replay a CUDA graph
@@ -47,6 +48,7 @@ class Config:
     verify: bool = field(default_factory=lambda: _flag("JITGRAD_VERIFY", False))
     num_threads: int = field(default_factory=lambda: _integer("JITGRAD_NUM_THREADS", 0))
     compile: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE", True))
+    check: bool = field(default_factory=lambda: _flag("JITGRAD_CHECK", False))
     compile_backward: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE_BACKWARD", True))
     cuda_simulator: int = field(default_factory=lambda: _integer("JITGRAD_CUDA_SIMULATOR", 0))
     numba_simulator: bool = field(default_factory=lambda: _flag("NUMBA_ENABLE_CUDASIM", False))

@@ -1,6 +1,9 @@
 """Capturing functions as graphs and replaying them as machine code."""
 
-from .function import CompiledFunction, compile
+from ..counters import counters
+from .explain import Explanation, Step
+from .function import CompiledFunction, compile, undo
+from .misses import Miss
 from .monitor import assert_no_compile
 
-__all__ = ["CompiledFunction", "assert_no_compile", "compile"]
+__all__ = ["CompiledFunction", "Explanation", "Miss", "Step", "assert_no_compile", "compile", "counters", "undo"]

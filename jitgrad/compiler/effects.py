@@ -75,7 +75,7 @@ def noticed(tracer: Tracer, wanted: bool) -> Iterator[None]:
         if event == "c_call":
             if _is_effect(function) and not is_library(frame.f_globals.get("__name__")):
                 tracer.lost = f"the call uses {function.__name__}()"
-        elif event == "call" and frame.f_code is handle:
+        elif event == "call" and frame.f_code is handle and not _is_our_log(frame):
             tracer.lost = "the call logs"
 
     sys.setprofile(see)
@@ -83,6 +83,14 @@ def noticed(tracer: Tracer, wanted: bool) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
+
+
+def _is_our_log(frame: types.FrameType) -> bool:
+    """Whether jitgrad itself logs."""
+    caller: types.FrameType | None = frame
+    while caller is not None and caller.f_globals.get("__name__") == "logging":
+        caller = caller.f_back
+    return caller is not None and is_library(caller.f_globals.get("__name__"))
 
 
 def _is_effect(function: Any) -> bool:

@@ -7,18 +7,17 @@ import gc
 import sys
 import time
 import types
-import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import CompileError
 from jitgrad.ir.graph import Value
-from jitgrad.ir.location import user_location
 
 from .. import pytree
 from ..backend import load_if_numba_is
+from ..counters import counters
 from ..dump import observer_for, write
 from ..mode import local
 from ..runtime_float import RuntimeFloat
@@ -26,17 +25,18 @@ from ..tensor import Tensor
 from .code import reads_of
 from .cuts import Refused
 from .effects import may_have_effects, noticed
-from .explain import Explanation, Miss, describe_miss
+from .explain import Explanation
 from .fingerprint import StandsForFunction, tensors_in
 from .key import call_key, flatten_call
 from .materialise import run_segment
 from .names import name_inputs
 from .numbers import VaryingNumbers
+from .record import Record
 from .results import unrepeatable
 from .retrace import Rerun, Retracer
 from .specialise import REFUSED, Escapes, finish, specialise
 from .tracer import Tracer
-from .tree import Tree, Unknown, ends, graft, varies, walk
+from .tree import Tree, Unknown, graft, varies, walk
 
 _MAX_SPECIALISATIONS = 128
 _MAX_WITH_ONE_KEY = 16
@@ -47,7 +47,10 @@ _OWN_REFERENCES = 4  # to a user's array: the tracer's list, its tensor, the loo
 class CompiledFunction(StandsForFunction):
     """A compiled function; made by `jitgrad.compile`. Call it like the original."""
 
-    def __init__(self, f: Callable[..., Any], *, fullgraph: bool = False, dump: str | None = None) -> None:
+    def __init__(
+        self, f: Callable[..., Any], *, fullgraph: bool = False, dump: str | None = None, on_recompile: str = "ignore",
+        check: bool = False,
+    ) -> None:  # fmt: skip
         functools.update_wrapper(self, f, updated=())
         self._f = f
         self._name = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "").replace(".", "_")
@@ -59,9 +62,8 @@ class CompiledFunction(StandsForFunction):
         self._unkept: dict[Any, None] = {}
         self._unkept_in_a_row = 0
         self._always: Rerun | None = None  # for calls with new keys, once several could not be kept
-        self._misses: deque[Miss] = deque(maxlen=_MAX_SPECIALISATIONS)
-        self._not_kept: Counter[str] = Counter()
-        self._calls = 0
+        self._record = Record(f, self._name, on_recompile)
+        self._check = check
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -74,23 +76,28 @@ class CompiledFunction(StandsForFunction):
         tracer = local.mode.tracer
         if tracer is not None:
             return tracer.nested(self, self._f, args, kwargs)
-        self._calls += 1
+        self._record.calls += 1
+        counters.calls += 1
         leaves, structure = flatten_call(args, kwargs)
         key = call_key(self._f, leaves, structure, self._numbers.of(structure))
         unknown: Unknown | None = None
         for entry in self._entries.get(key, ()):
             if entry.__class__ is Rerun:
+                counters.fallbacks += 1
                 return entry(self._f, args, kwargs)
             if entry.guards.hold(leaves):  # type: ignore[union-attr]
                 result = walk(entry, leaves)  # type: ignore[arg-type]
                 if result is REFUSED:
+                    self._record.refuses()
                     return self._f(*args, **kwargs)
                 if not isinstance(result, Unknown):
                     return result
                 unknown = result
         if self._always is not None:
+            counters.fallbacks += 1
             return self._always(self._f, args, kwargs)
-        self._note_miss(key, unknown)
+        if self._last_key is not None:
+            self._record.miss(key, self._entries, leaves, unknown)
         if self._numbers.learn(reads_of(self._f), key, leaves, args, kwargs):
             key = call_key(self._f, leaves, structure, self._numbers.of(structure))
         return self._trace(key, leaves, args, kwargs)
@@ -138,6 +145,7 @@ class CompiledFunction(StandsForFunction):
     def _finish(
         self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, reason: str | None, trace_ms: float
     ) -> Any:
+        self._record.traced(tracer, trace_ms)
         if reason is None:
             try:
                 spec = specialise(tracer, result, observer_for(self._dump, self._name), trace_ms)
@@ -151,12 +159,13 @@ class CompiledFunction(StandsForFunction):
                 self._run_python_from_now_on(key, reason, None)
             self._unkept[key] = None
             _keep_newest(self._unkept)
-            self._not_kept[reason] += 1
+            self._record.lost(reason)
             run_segment(tracer)
             return tracer.deferred.filled(result)
         self._unkept_in_a_row = 0
         cuts = tracer.cuts
         arrays = cuts.arrays()
+        self._record.kept(tracer)
         self._store(key, graft(self._trees(key), cuts.made, spec, leaves))
         return finish(spec, leaves, arrays, cuts.computed)
 
@@ -206,13 +215,7 @@ class CompiledFunction(StandsForFunction):
         return None
 
     def _run_python_from_now_on(self, key: Any, reason: str, location: str | None) -> None:
-        where = f" at {location}" if location else ""
-        message = f"{self._name}: Python runs at each call with these arguments, instead of a replay: {reason}{where}"
-        caller = user_location()
-        if caller is None:
-            warnings.warn(message, stacklevel=2)
-        else:
-            warnings.warn_explicit(message, UserWarning, caller.code.co_filename, caller.line)
+        self._record.python_runs(reason, location)
         rerun = Rerun(reason, location, self._name)
         if self._unkept_in_a_row > _MOST_UNKEPT:
             self._always = rerun
@@ -233,21 +236,9 @@ class CompiledFunction(StandsForFunction):
         _keep_newest(self._entries)
         self._last_key = key
 
-    def _note_miss(self, key: Any, unknown: Unknown | None) -> None:
-        if unknown is not None:
-            self._misses.append(Miss((str(unknown),)))
-        elif self._last_key is not None:
-            self._misses.append(describe_miss(self._last_key, key))
-
-    def explain(self) -> Explanation:
-        """What was captured and compiled, why calls missed, and what runs eagerly; print it."""
-        entries = [e for found in self._entries.values() for e in found]
-        always = [] if self._always is None or self._always in entries else [self._always]
-        trees = [e for e in entries if not isinstance(e, Rerun)]
-        reruns = [e for e in entries if isinstance(e, Rerun)]
-        return Explanation(
-            self._name, self._calls, [*ends(trees), *reruns, *always], list(self._misses), dict(self._not_kept)
-        )
+    def explain(self, *, measure: bool = False) -> Explanation:
+        """What was captured and compiled, why calls missed, where Python runs; print it. `measure` times kernels."""
+        return self._record.explain(self._entries, self._always, measure)
 
     def dump(self, folder: Any, *, measure: bool = False) -> Any:
         """Write what has been compiled so far into new sub-folders of `folder`: see `jitgrad.dump.write`."""
@@ -257,11 +248,12 @@ class CompiledFunction(StandsForFunction):
         return f"<compiled {self._name}>"
 
     def __reduce__(self) -> Any:
-        return _remake, (self._f, self._fullgraph, self._dump)
+        options = {"fullgraph": self._fullgraph, "dump": self._dump, "check": self._check}
+        return _remake, (self._f, {**options, "on_recompile": self._record.on_recompile})
 
 
-def _remake(f: Any, fullgraph: bool, dump: str | None) -> CompiledFunction:
-    return CompiledFunction(f, fullgraph=fullgraph, dump=dump)
+def _remake(f: Any, options: dict[str, Any]) -> CompiledFunction:
+    return CompiledFunction(f, **options)
 
 
 def _settle(tracer: Tracer, always: bool = False) -> None:
@@ -309,7 +301,11 @@ def _escaping(tracer: Tracer, kept: set[int]) -> bool:
     return any(id(t) not in kept for t in tracer.live())
 
 
-def compile(f: Any = None, *, fullgraph: bool = False, dump: str | None = None, dynamic: bool | None = None) -> Any:
+def compile(
+    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None, mode: Any = None,
+    options: Any = None, disable: bool = False, dump: str | None = None, on_recompile: str = "ignore",
+    check: bool | None = None,
+) -> Any:  # fmt: skip
     """Compile a function, a module, or a whole training step.
 
     The first call with arguments of new types runs Python once to capture a graph, which is optimised, fused and
@@ -317,13 +313,24 @@ def compile(f: Any = None, *, fullgraph: bool = False, dump: str | None = None, 
     the eager function. Where Python needs a value (`if tensor`, a mask), the function is compiled in segments, and
     calls go on under the answer. A function with effects that a replay would lose (printing, appending) is run by
     Python at each call, with its kernels reused, or eagerly where that is faster; a warning names the line.
+    `jitgrad.compiler.undo` takes it back.
 
     Args:
-        f: function, method or `nn.Module`; a module is returned as itself, with its calls compiled. Without `f`,
-            a decorator.
+        f: function, method (also a static or class method) or `nn.Module`; a module is returned as itself, with its
+            calls compiled. Without `f`, a decorator.
         fullgraph: raise `CompileError` with the user's line where the function would not be one graph.
+        dynamic, backend, mode, options: accepted for PyTorch's sake; kernels take sizes at run time, so shapes never
+            recompile them, and there is one backend.
+        disable: return `f` as it is.
         dump: folder for the text of every stage (see also `JITGRAD_DUMP`).
-        dynamic: accepted for PyTorch's sake; kernels take sizes at run time, so shapes never recompile them.
+        on_recompile: "warn" or "error" where a call has to be traced anew, though there is a specialisation; the
+            message says what differs (`arg x: dim 0 8 -> 9`).
+        check: run each compiled call eagerly as well, from the same state, and raise `CheckError` with the first
+            differing node and the user's line if results, writes or gradients differ (default: `config.check`).
+
+    Raises:
+        TypeError: `f` is neither callable nor a module.
+        ValueError: `on_recompile` is none of the three.
 
     Example:
         >>> import jitgrad as jg
@@ -333,13 +340,39 @@ def compile(f: Any = None, *, fullgraph: bool = False, dump: str | None = None, 
         >>> f(jg.zeros(2), jg.zeros(2))
         tensor([0., 0.])
     """
+    kept = {"fullgraph": fullgraph, "dump": dump, "on_recompile": on_recompile}
     if f is None:
-        return functools.partial(compile, fullgraph=fullgraph, dump=dump, dynamic=dynamic)
-    if isinstance(f, CompiledFunction):
+        return functools.partial(compile, **kept, check=check, disable=disable)
+    if disable or isinstance(f, CompiledFunction):
         return f
+    kept["check"] = config.check if check is None else check
+    if isinstance(f, (staticmethod, classmethod)):
+        return type(f)(compile(f.__func__, **kept))
     load_if_numba_is()
+    if hasattr(f, "_compile_call") and not isinstance(f, type):
+        return f._compile_call(lambda g: CompiledFunction(g, **kept))
+    if not callable(f) or isinstance(f, type):
+        what = (
+            f"the class {f.__name__}: compile an instance, or its `forward`"
+            if isinstance(f, type)
+            else type(f).__name__
+        )
+        raise TypeError(f"compile: expected a function or a module, not {what}")
+    return CompiledFunction(f, **kept)
+
+
+def undo(f: Any) -> Any:
+    """The function or module as it was before `jitgrad.compile`: a function's original, a module itself.
+
+    >>> import jitgrad as jg
+    >>> f = lambda x: x + 1
+    >>> undo(jg.compile(f)) is f
+    True
+    """
+    if isinstance(f, CompiledFunction):
+        return f._f
+    if isinstance(f, (staticmethod, classmethod)):
+        return type(f)(undo(f.__func__))
     if hasattr(f, "_compile_call"):
-        return f._compile_call(lambda g: CompiledFunction(g, fullgraph=fullgraph, dump=dump))
-    if not callable(f):
-        raise TypeError(f"compile: expected a function or a module, not {type(f).__name__}")
-    return CompiledFunction(f, fullgraph=fullgraph, dump=dump)
+        f.__dict__.pop("_compiled_call", None)
+    return f

@@ -28,13 +28,13 @@ class Guards:
 
     def __init__(self, tracer: Tracer) -> None:
         leaves = tracer.leaves
-        self._touched = _outermost(tracer.touched)
-        self._surroundings: Surroundings = tracer.surroundings.copy()
+        self.touched = _outermost(tracer.touched)
+        self.surroundings: Surroundings = tracer.surroundings.copy()
         sources = [s.of if isinstance(s, MovedSource) else s for s in tracer.sources]
         slots = [s for s in sources if isinstance(s, (ArgumentSource, CapturedSource, GradSource))]
-        self._captured = [s.captured for s in slots if isinstance(s, CapturedSource)]
+        self.captured = [s.captured for s in slots if isinstance(s, CapturedSource)]
         self._views = [s.tensor for s in tracer.outside.values() if s.slot is None]
-        self._ids = {id(t) for t in self._captured}
+        self._ids = {id(t) for t in self.captured}
         self._moving: list[TensorSource] = [s for s in slots if not isinstance(s, CapturedSource)]
         written = {id(s.tensor) for s in tracer.outside.values() if s.written}
         self._writes = bool(written)
@@ -49,10 +49,10 @@ class Guards:
 
     def hold(self, leaves: Sequence[Any]) -> bool:
         """Whether all of them hold for a call with these arguments."""
-        for thing, epoch in self._touched:
+        for thing, epoch in self.touched:
             if thing._epoch != epoch:
                 return False
-        if self._surroundings.changed() is not None or not self._grads_hold(leaves):
+        if self.surroundings.changed() is not None or not self._grads_hold(leaves):
             return False
         for i, t in self._fixed:
             if leaves[i] is not t:
@@ -76,10 +76,35 @@ class Guards:
                 return False
         return all(s.fetch(leaves).flags.c_contiguous for s in self._written_grads)
 
+    # what is told of them ---------------------------------------------------------------------------------
+
+    def changed_grads(self, leaves: Sequence[Any]) -> Iterator[tuple[TensorSource, str, str]]:
+        """Tensors whose gradient is there and was not, or the other way round, or is another one."""
+        for source, known in self._grads:
+            grad = source.tensor(leaves)._grad
+            if (grad is None) != (known is None):
+                yield (source, "None", "a tensor") if known is None else (source, "a tensor", "None")
+            elif known is not None and known is not grad_of_its_own and known.tensor(leaves) is not grad:
+                yield source, "a tensor", "another tensor"
+
+    def grads(self) -> list[tuple[TensorSource, bool]]:
+        """Tensors whose gradient was asked for, and whether there was one."""
+        return [(source, known is not None) for source, known in self._grads]
+
+    def changed_facts(self) -> Iterator[tuple[Tensor, tuple[Any, ...], tuple[Any, ...]]]:
+        """Captured tensors that are not as they were, with what was taken for granted and what is."""
+        old, new = self._facts[0], self._find_facts()[0]  # type: ignore[index]
+        yield from ((t, a, b) for t, a, b in zip(self.captured, old, new, strict=True) if a != b)
+
+    def has_other_memory(self, leaves: Sequence[Any]) -> bool:
+        """Whether what is the same tensor, or shares memory, is not what it was."""
+        others = any(leaves[i] is not t for i, t in self._fixed)
+        return others or self._find_facts() != self._facts or self._find_shared(leaves) != self._shared
+
     def _find_facts(self) -> Hashable:
         """What the trace took for granted of captured tensors."""
         tensors = [
-            (t._data.shape, t._data.dtype, layout(t._data), t._requires_grad, bool(t._hooks)) for t in self._captured
+            (t._data.shape, t._data.dtype, layout(t._data), t._requires_grad, bool(t._hooks)) for t in self.captured
         ]
         views = [(t._requires_grad, t._view and (Same(t._view.base), t._view.ops)) for t in self._views]
         by_owner = self._find_memory()
@@ -88,7 +113,7 @@ class Guards:
     def _find_memory(self) -> dict[int, list[tuple[int, Array]]]:
         """Captured arrays, each with its number, by who owns their memory."""
         found: dict[int, list[tuple[int, Array]]] = {}
-        for i, t in enumerate(self._captured):
+        for i, t in enumerate(self.captured):
             found.setdefault(owner(t._data), []).append((i, t._data))
         return found
 

@@ -69,9 +69,15 @@ def argument_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     >>> argument_names(lambda x, *rest, scale: None, (1, (2, {"a": 3}), 4), {"scale": 5})
     ['x', 'rest.0.0', 'rest.0.1.a', 'rest.1', 'scale']
     """
-    _, structure = pytree.flatten((args, kwargs))
-    positional, named = structure[1]  # type: ignore[index]
-    names = _positional_names(f, len(args))
+    return names_of_structure(f, pytree.flatten((args, kwargs))[1])
+
+
+def names_of_structure(f: Callable[..., Any], structure: Any) -> list[str]:
+    """The same from the arguments' structure; a number stands for that many tensors."""
+    if isinstance(structure, int):
+        return _positional_names(f, structure)
+    positional, named = structure[1]
+    names = _positional_names(f, len(positional[1]))
     found = [path for name, inner in zip(names, positional[1], strict=True) for path in _paths(inner, name)]
     return found + [path for key, inner in zip(named[1], named[2], strict=True) for path in _paths(inner, str(key))]
 

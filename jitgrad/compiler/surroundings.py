@@ -60,6 +60,19 @@ class Surroundings:
     def __len__(self) -> int:
         return len(self._probes) + len(self._methods)
 
+    def changes(self) -> Iterator[tuple[str, Hashable, Hashable]]:
+        """All that is not as it was: its name, what it was and what it is."""
+        for attributes, name, value, label in self._methods:
+            if (now := attributes.get(name, _ABSENT)) is not value:
+                yield label, fingerprint(value), fingerprint(now)
+        for name, read, before in self._probes:
+            if (current := read()) != before:
+                yield name, before, current
+
+    def values(self) -> list[tuple[str, Hashable]]:
+        """All values that are depended on, by name."""
+        return [(name, value) for name, _, value in self._probes]
+
     def changed(self) -> str | None:
         """The name of something that is not as it was."""
         for attributes, name, value, label in self._methods:

@@ -109,11 +109,11 @@ class Module(ModuleHooks):
         self.__dict__["_compiled_call"] = make(call)
         return self
 
-    def explain(self) -> Any:
+    def explain(self, *, measure: bool = False) -> Any:
         """What compiling this module's calls did; see `explain` of compiled functions."""
         if self._compiled_call is None:
             raise CompileError(f"{type(self).__name__} is not compiled; jitgrad.compile(module) does that")
-        return self._compiled_call.explain()
+        return self._compiled_call.explain(measure=measure)
 
     # modes ------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def run_script():
 
 def test_a_global_of_an_attributes_name_is_not_read():
     explanation = run_script()["step"].explain()
-    assert not any(miss.differences for miss in explanation.misses)
+    assert not any("global" in change for miss in explanation.misses for change in miss.differences)
     assert [s.runs for s in explanation.specialisations] == [1, 2]  # the first finds no gradient to reset
 
 
@@ -71,4 +71,4 @@ def test_misses_show_numbers_as_written():
         return x * factor
 
     f(jg.ones(2), 2.0), f(jg.ones(2), 0.1)
-    assert str(f.explain().misses[0]) == "argument 1: 2.0 -> 0.1"
+    assert str(f.explain().misses[0]) == "arg factor: 2.0 -> 0.1"

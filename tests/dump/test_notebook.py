@@ -23,7 +23,7 @@ def compiled():
 def test_explanations(compiled):
     shown = compiled.explain()._repr_html_()
     assert shown.startswith("<pre>f: 2 calls, 2 specialisations") and shown.count("<svg") == 2
-    assert html.escape("(3,) -> (4, 5)") in shown
+    assert html.escape("f32[3] -> f32[4,5]") in shown
 
 
 def test_programs():
