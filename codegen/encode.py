@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -62,6 +62,13 @@ class HostSegment:
 Segment: TypeAlias = NativeSegment | HostSegment
 
 
+class HasNumbers(Protocol):
+    """What knows where places are."""
+
+    def number(self, place: Place) -> int:
+        """The region of a place."""
+
+
 @dataclass(slots=True)
 class Regions:
     """Numbers of regions in the driver's table: inputs, outputs, constants, arena."""
@@ -79,7 +86,7 @@ class Regions:
 
 
 @dataclass(slots=True)
-class _Code:
+class Code:
     """Cells under construction: steps, and data that they point to, which goes behind them."""
 
     cells: list[int] = field(default_factory=list)
@@ -95,6 +102,13 @@ class _Code:
         self.data += values or [0]
         return at
 
+    def append(self, cells: Sequence[int], pointers: Sequence[int]) -> None:
+        """One step; `pointers` are the positions of cells that point into the data."""
+        base = len(self.cells)
+        self.relocations += [base + p for p in pointers]
+        self.cells += cells
+        self.steps += 1
+
     def finish(self) -> NativeSegment:
         """The segment."""
         start = len(self.cells) + 1
@@ -107,22 +121,24 @@ class _Code:
 
 def encode(plan: Plan, addresses: Mapping[AnyKernel, int]) -> list[Segment]:
     """The segments of a plan, given where each kernel's machine code is."""
-    return _Encoder(plan, addresses).run()
+    return Encoder(plan, addresses).run()
 
 
 def encode_steps(plan: Plan, addresses: Mapping[AnyKernel, int]) -> list[list[Segment]]:
     """The segments of each step by itself, so that steps can be timed; none for one that does nothing."""
-    return _Encoder(plan, addresses).apart()
+    return Encoder(plan, addresses).apart()
 
 
-class _Encoder:
-    def __init__(self, plan: Plan, addresses: Mapping[AnyKernel, int]) -> None:
+class Encoder:
+    """Encodes the steps of a plan; `regions` says where its places are, if not in a table of its own."""
+
+    def __init__(self, plan: Plan, addresses: Mapping[AnyKernel, int], regions: HasNumbers | None = None) -> None:
         self.plan = plan
         self.addresses = addresses
         graph = plan.program.graph
-        self.regions = Regions(len(graph.inputs), len(graph.outputs), len(plan.program.constants))
+        self.regions = regions or Regions(len(graph.inputs), len(graph.outputs), len(plan.program.constants))
         self.segments: list[Segment] = []
-        self.code = _Code()
+        self.code = Code()
 
     def run(self) -> list[Segment]:
         """All steps in order."""
@@ -130,6 +146,14 @@ class _Encoder:
             self.step(step, launches)
         self.flush()
         return self.segments
+
+    def into(self, code: Code) -> None:
+        """All steps, which must be native, behind those that `code` has."""
+        self.code = code
+        for step, launches in zip(self.plan.steps, self.plan.launches):
+            self.step(step, launches)
+        if self.segments:
+            raise InternalError("a step of the host in native code")
 
     def apart(self) -> list[list[Segment]]:
         """The segments of each step by itself."""
@@ -164,7 +188,7 @@ class _Encoder:
         """Close the native segment under way."""
         if self.code.steps:
             self.segments.append(self.code.finish())
-        self.code = _Code()
+        self.code = Code()
 
     def pair(self, operand: Operand, offset: int = 0) -> tuple[int, int]:
         """Region and byte offset."""
@@ -176,10 +200,7 @@ class _Encoder:
 
     def append(self, cells: Sequence[int], pointers: Sequence[int]) -> None:
         """One step; `pointers` are the positions of cells that point into the data."""
-        base = len(self.code.cells)
-        self.code.relocations += [base + p for p in pointers]
-        self.code.cells += cells
-        self.code.steps += 1
+        self.code.append(cells, pointers)
 
     def kernel(self, launch: Launch) -> None:
         """One kernel launch; none if there is nothing to do."""
@@ -246,7 +267,7 @@ class _Encoder:
 
     def inner_code(self, plan: Plan) -> NativeSegment:
         """The code of an inner plan, which is one segment."""
-        found = _Encoder(plan, self.addresses).run() or [_Code().finish()]
+        found = Encoder(plan, self.addresses).run() or [Code().finish()]
         (segment,) = found
         assert isinstance(segment, NativeSegment)
         return segment

@@ -12,8 +12,8 @@ from .cpu.blas import Product
 from .loops.ir import Loop
 from .lower import AnyKernel, Launch
 
-_SERIAL_BELOW: Final = 40_000.0  # nanoseconds of work; handing out costs about 5000
-_PORTION: Final = 12_000.0
+SERIAL_BELOW: Final = 40_000.0  # nanoseconds of work; handing out costs about 5000
+PORTION: Final = 12_000.0
 _MAX_PORTIONS: Final = 64
 _FLOPS_PER_NANOSECOND: Final = 50.0
 _VECTOR_ALIGNMENT: Final = 256  # elements, so that portions start on cache lines
@@ -21,9 +21,9 @@ _VECTOR_ALIGNMENT: Final = 256  # elements, so that portions start on cache line
 
 def grain(launch: Launch) -> int:
     """Iterations in one portion of the parallel loop; 0 for a launch that runs on the calling thread."""
-    if launch.extent < 2 or launch.work < _SERIAL_BELOW:
+    if launch.extent < 2 or launch.work < SERIAL_BELOW:
         return 0
-    portions = min(_MAX_PORTIONS, max(2, int(launch.work / _PORTION)))
+    portions = min(_MAX_PORTIONS, max(2, int(launch.work / PORTION)))
     size = -(-launch.extent // portions)
     if _is_flat(launch.kernel):
         size = -(-size // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
@@ -34,9 +34,9 @@ def tile_grain(product: Product) -> int:
     """Tiles of a matrix product in one portion; 0 for a product that runs on the calling thread."""
     tiles = len(product.tiles)
     work = 2 * product.tiles[0].rows * product.tiles[0].columns * product.inner / _FLOPS_PER_NANOSECOND
-    if tiles * work < _SERIAL_BELOW:
+    if tiles * work < SERIAL_BELOW:
         return 0
-    size = max(1, int(_PORTION / max(1.0, work)), -(-tiles // _MAX_PORTIONS))
+    size = max(1, int(PORTION / max(1.0, work)), -(-tiles // _MAX_PORTIONS))
     return size if size < tiles else 0
 
 

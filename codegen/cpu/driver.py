@@ -7,9 +7,11 @@ few nanoseconds. The code is position-independent but for the addresses of funct
     COPY    bytes, then (region, byte offset) of target and source
     CALL    function of one C int, argument
     SCAN, WHILE, BRANCH   inner code with tables of regions of its own: see `driver_loops`
+    TOGETHER  count, addresses: so many pieces of code for the same table, shared out among threads
     END
 
-Matrix products are kernels too: `gemm_kernel` calls BLAS for a range of a batch. `slots` and `params` are cell numbers.
+Matrix products are kernels too: `gemm_kernel` calls BLAS for a range of a batch. `slots`, `params` and
+`addresses` are cell numbers.
 Regions are numbers in the table of base addresses, which the entry point fills from a list of NumPy arrays.
 """
 
@@ -30,10 +32,11 @@ from .driver_loops import BRANCH_CELLS, CARRIED_CELLS, SCAN_CELLS, TRACK_CELLS, 
 from .kernels import compile_module
 from .target import CompiledModule
 
-END, KERNEL, COPY, CALL, SCAN, WHILE, BRANCH = range(7)
+END, KERNEL, COPY, CALL, SCAN, WHILE, BRANCH, TOGETHER = range(8)
 KERNEL_CELLS: Final = 7
 COPY_CELLS: Final = 6
 CALL_CELLS: Final = 3
+TOGETHER_CELLS: Final = 3
 MAX_BUFFERS: Final = 128
 
 _KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, PTR, I64, I64])
@@ -167,6 +170,18 @@ def _build_task(module: ir.Module) -> ir.Function:
     return task
 
 
+def _build_pieces(module: ir.Module, run: ir.Function) -> ir.Function:
+    """A kernel that runs pieces of code, each on the calling thread. Buffers: the table. Slots: their addresses."""
+    function = ir.Function(module, _KERNEL_TYPE, "jitgrad_pieces")
+    table, codes, _, begin, end = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    with Counted(function, b, b.sub(end, begin), "piece") as k:
+        code = b.inttoptr(cell(b, codes, b.add(begin, k)), PTR)
+        b.call(run, [code, table, I64(1), I64(0)])
+    b.ret_void()
+    return function
+
+
 class _Driver:
     """Builds `jitgrad_run(code, table, threads, parallel_for)`: a loop over steps with one block per kind."""
 
@@ -174,6 +189,7 @@ class _Driver:
         self.task = task
         self.function = ir.Function(module, RUN_TYPE, "jitgrad_run")
         self.loops = Loops(module, self.function)
+        self.pieces = _build_pieces(module, self.function)
         self.code, self.table, self.threads, self.parallel_for = self.function.args
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.pointers, self.data, self.triple = (
@@ -194,7 +210,7 @@ class _Driver:
         switch = b.switch(cell(b, step, 0), done)
         kinds = (
             (KERNEL, self._kernel), (COPY, self._copy), (CALL, self._plain_call), (SCAN, self._scan),
-            (WHILE, self._while), (BRANCH, self._branch),
+            (WHILE, self._while), (BRANCH, self._branch), (TOGETHER, self._together),
         )  # fmt: skip
         for number, emit in kinds:
             block = self.function.append_basic_block(emit.__name__.strip("_"))
@@ -249,20 +265,32 @@ class _Driver:
         b = self.b
         function, count, slots, params, extent, grain = (cell(b, step, k) for k in range(1, 7))
         self._addresses(step, KERNEL_CELLS, count, self.pointers)
-        slots, params = at(b, self.code, slots), at(b, self.code, params)
+        self._launch(function, self.pointers, at(b, self.code, slots), at(b, self.code, params), extent, grain)
+        self._advance(b.add(I64(KERNEL_CELLS), b.shl(count, I64(1))))
+
+    def _together(self, step: ir.Value) -> None:
+        b = self.b
+        codes = at(b, self.code, cell(b, step, 2))
+        self._launch(b.ptrtoint(self.pieces, I64), self.table, codes, codes, cell(b, step, 1), I64(1))
+        self._advance(TOGETHER_CELLS)
+
+    def _launch(
+        self, function: ir.Value, pointers: ir.Value, slots: ir.Value, params: ir.Value, extent: ir.Value,
+        grain: ir.Value,
+    ) -> None:  # fmt: skip
+        """Run a kernel here, or hand its portions to the pool."""
+        b = self.b
         serial, parallel, after = (self.function.append_basic_block(n) for n in ("serial", "parallel", "ran"))
         wanted = b.and_(b.icmp_signed(">", grain, I64(0)), b.icmp_signed(">", self.threads, I64(1)))
         has_pool = b.icmp_unsigned("!=", self.parallel_for, I64(0))
         b.cbranch(b.and_(wanted, has_pool), parallel, serial)
         b.position_at_end(serial)
-        call(b, _KERNEL_TYPE, function, [self.pointers, slots, params, I64(0), extent])
+        call(b, _KERNEL_TYPE, function, [pointers, slots, params, I64(0), extent])
         b.branch(after)
         b.position_at_end(parallel)
-        self._share([function, b.ptrtoint(self.pointers, I64), b.ptrtoint(slots, I64), b.ptrtoint(params, I64),
-                     extent, grain])  # fmt: skip
+        self._share([function, *(b.ptrtoint(p, I64) for p in (pointers, slots, params)), extent, grain])
         b.branch(after)
         b.position_at_end(after)
-        self._advance(b.add(I64(KERNEL_CELLS), b.shl(count, I64(1))))
 
     def _share(self, data: list[ir.Value]) -> None:
         """Hand a kernel's portions to the pool."""

@@ -56,6 +56,7 @@ class NAdam(ByParameter):
     """Adam with Nesterov's momentum, on a schedule (Dozat 2016, "Incorporating Nesterov Momentum into Adam")."""
 
     _numbers = frozenset({"lr", "betas", "eps", "weight_decay", "momentum_decay"})
+    shared_state = frozenset({"step", "mu_product"})
 
     def __init__(
         self, params: Params, lr: Any = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,

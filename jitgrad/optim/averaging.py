@@ -27,6 +27,7 @@ class ASGD(ByParameter):
     """
 
     _numbers = frozenset({"lr", "lambd", "alpha", "t0", "weight_decay"})
+    shared_state = frozenset({"step", "eta", "mu"})
 
     def __init__(
         self, params: Params, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,

@@ -13,6 +13,7 @@ from ..creation import zeros
 from ..errors import located
 from ..mode import local
 from ..tensor import Tensor
+from .launch import launched
 from .optimizer import Optimizer
 from .update import assign, loss_of, move, scalar, with_gradients
 
@@ -21,17 +22,37 @@ class ByParameter(Optimizer):
     """Base class: subclasses define `_start`, the state at the first step, and `_update`.
 
     The options named in `_numbers` reach `_update` as numbers, or while tracing as 0-d tensors that follow them.
+    `shared_state` names what in a state is a number that depends on numbers alone. A step that comes again runs as one
+    native call (`launch.py`).
     """
+
+    shared_state: frozenset[str] = frozenset({"step"})
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once. `closure` computes the loss again and returns it."""
         loss = loss_of(closure)
+        if launched(self):
+            return loss
         for group in self.param_groups:
             with set_grad_enabled(bool(group.get("differentiable")) and local.mode.grad):
-                numbers = {name: self.number(group, name) for name in sorted(self._numbers)}
+                numbers = self._read_numbers(group)
                 for p, grad in with_gradients(group):
                     self._update(p, grad, self._state_of(p, group), group, numbers)
         return loss
+
+    def update_traced(self, group: dict[str, Any], p: Tensor) -> None:
+        """What `step` does with one parameter whose state is there, for a tracer to see."""
+        grad: Any = p.grad
+        grad = -grad if group.get("maximize") else grad
+        self._update(p, grad, self._state_of(p, group), group, self._read_numbers(group))
+
+    def _read_numbers(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The options that are numbers."""
+        return {name: self.number(group, name) for name in sorted(self._numbers)}
+
+    def needs_state(self, group: dict[str, Any]) -> bool:
+        """Whether the parameters of a group have states."""
+        return True
 
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of a parameter, made at its first step."""

@@ -276,7 +276,8 @@ class Optimizer(Counted):
         self._count_change()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in COUNTER_FIELDS and k not in _HOOKS}
+        left_out = {*COUNTER_FIELDS, *_HOOKS, "_launcher"}
+        return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         own = self.__dict__

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from jitgrad.ir.errors import ArgumentError
 
-from ..autograd.grad_mode import set_grad_enabled
 from ..errors import located
-from ..mode import local
-from .optimizer import Optimizer, Params
-from .update import assign, loss_of, scalar, with_gradients
+from ..tensor import Tensor
+from .by_parameter import ByParameter
+from .optimizer import Params
+from .update import assign, scalar
 
 
-class SGD(Optimizer):
+class SGD(ByParameter):
     """`p -= lr * b`, where `b = momentum * b + (1 - dampening) * grad` with momentum, else the gradient.
 
     Nesterov's momentum steps along `grad + momentum * b` (Sutskever et al. 2013). `weight_decay * p` is added to the
@@ -50,32 +49,32 @@ class SGD(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once. `closure` computes the loss again and returns it."""
-        loss = loss_of(closure)
-        for group in self.param_groups:
-            with set_grad_enabled(group["differentiable"] and local.mode.grad):
-                self._update(group)
-        return loss
+    def _read_numbers(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The learning rate, and what is not zero of the others."""
+        return {n: self.number(group, n) for n in sorted(self._numbers) if n == "lr" or self.is_set(group, n)}
 
-    def _update(self, group: dict[str, Any]) -> None:
-        lr = self.number(group, "lr")
-        decay = self.number(group, "weight_decay") if self.is_set(group, "weight_decay") else None
-        momentum = self.number(group, "momentum") if self.is_set(group, "momentum") else None
-        share = 1 - self.number(group, "dampening") if self.is_set(group, "dampening") else None
-        for p, grad in with_gradients(group):
-            if decay is not None:
-                grad = grad + p * scalar(decay, p)
-            if momentum is not None:
-                grad = self._direction(group, p, grad, scalar(momentum, p), share)
-            assign(p, p - grad * scalar(lr, p))
+    def needs_state(self, group: dict[str, Any]) -> bool:
+        """With momentum."""
+        return self.is_set(group, "momentum")
 
-    def _direction(self, group: dict[str, Any], p: Any, grad: Any, momentum: Any, share: Any) -> Any:
+    def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """Nothing without momentum; with it, the first step starts the mean."""
+        return self.state[p] if self.needs_state(group) else {}  # type: ignore[no-any-return]
+
+    def _update(self, p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any], numbers: dict[str, Any]) -> None:
+        if "weight_decay" in numbers:
+            grad = grad + p * scalar(numbers["weight_decay"], p)
+        if "momentum" in numbers:
+            grad = self._direction(p, grad, state, group, numbers)
+        assign(p, p - grad * scalar(numbers["lr"], p))
+
+    @staticmethod
+    def _direction(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any], numbers: dict[str, Any]) -> Any:
         """The gradient averaged over the steps so far."""
-        state = self.state[p]
-        buffer = state.get("momentum_buffer")
+        buffer, momentum = state.get("momentum_buffer"), scalar(numbers["momentum"], p)
         if buffer is None:
             buffer = state["momentum_buffer"] = grad.detach().clone()
         else:
-            assign(buffer, buffer * momentum + (grad if share is None else grad * scalar(share, p)))
+            share = scalar(1 - numbers["dampening"], p) if "dampening" in numbers else None
+            assign(buffer, buffer * momentum + (grad if share is None else grad * share))
         return grad + buffer * momentum if group["nesterov"] else buffer
