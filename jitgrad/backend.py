@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.codegen.cuda.runtime.array import DEVICE_DTYPES as DEVICE_DTYPES
@@ -13,18 +12,9 @@ from jitgrad.codegen.cuda.runtime.array import Memory as Memory
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.types import CPU, Device
 
+from .counters import Event, counters, log, tell
+
 Observer = Callable[[str, Any], None]
-
-
-@dataclass
-class CompileCounters:
-    """What this process has compiled so far."""
-
-    graphs: int = 0
-    kernels: int = 0
-
-
-counters = CompileCounters()
 
 
 def load(device: Device = CPU) -> Any:
@@ -49,6 +39,21 @@ def device_copies() -> Any:
     from jitgrad.codegen.cuda.runtime import copies
 
     return copies
+
+
+def steps_of(executable: Any) -> Any:
+    """What a compiled graph's steps do: a `StepDescription` each (see `codegen.describe`)."""
+    from jitgrad.codegen.describe import describe_steps
+
+    return describe_steps(executable.plan)
+
+
+def timing_of(executable: Any) -> Any:
+    """How long its steps take (see `codegen.timing.Timing`); None for what runs on a device."""
+    from jitgrad.codegen.executable import Executable
+    from jitgrad.codegen.timing import time_steps
+
+    return time_steps(executable) if isinstance(executable, Executable) else None
 
 
 def set_num_threads(count: int) -> None:
@@ -93,7 +98,14 @@ def compile_graph(
         executable = compile_(graph, name=name, aliases=aliases or {}, observer=_graphs_for(observer), device=device)
         observer("executable", executable)
     counters.graphs += 1
-    counters.kernels += executable.stats.compiled
+    stats = executable.stats
+    counters.kernels += stats.compiled
+    counters.cache_hits += stats.reused
+    tell(Event("compile", name, stats.compiled))
+    log(
+        "compile", "%s: %d nodes -> %d kernels (%d compiled), %.1f ms", name, len(graph.nodes), stats.kernels,
+        stats.compiled, stats.total_ms,
+    )  # fmt: skip
     return executable
 
 
