@@ -74,6 +74,10 @@ class CompileError(JitgradError, RuntimeError):
     """A function that `compile(fullgraph=True)` cannot capture."""
 
 
+class CheckError(CompileError):
+    """A compiled call that did something else than the eager one: see `compile(check=True)`."""
+
+
 class DimError(JitgradError, IndexError):
     """A dimension or an index out of range."""
 

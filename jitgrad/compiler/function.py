@@ -22,6 +22,7 @@ from ..dump import observer_for, write
 from ..mode import local
 from ..runtime_float import RuntimeFloat
 from ..tensor import Tensor
+from .checking import checked
 from .code import reads_of
 from .cuts import Refused
 from .effects import may_have_effects, noticed
@@ -36,7 +37,7 @@ from .results import unrepeatable
 from .retrace import Rerun, Retracer
 from .specialise import REFUSED, Escapes, finish, specialise
 from .tracer import Tracer
-from .tree import Tree, Unknown, graft, varies, walk
+from .tree import Tree, Unknown, ends, graft, varies, walk
 
 _MAX_SPECIALISATIONS = 128
 _MAX_WITH_ONE_KEY = 16
@@ -86,7 +87,7 @@ class CompiledFunction(StandsForFunction):
                 counters.fallbacks += 1
                 return entry(self._f, args, kwargs)
             if entry.guards.hold(leaves):  # type: ignore[union-attr]
-                result = walk(entry, leaves)  # type: ignore[arg-type]
+                result = self._walk(entry, leaves, structure) if self._check else walk(entry, leaves)  # type: ignore[arg-type]
                 if result is REFUSED:
                     self._record.refuses()
                     return self._f(*args, **kwargs)
@@ -167,7 +168,14 @@ class CompiledFunction(StandsForFunction):
         arrays = cuts.arrays()
         self._record.kept(tracer)
         self._store(key, graft(self._trees(key), cuts.made, spec, leaves))
+        if self._check:
+            run = functools.partial(finish, spec, leaves, arrays, cuts.computed)
+            return checked(self, [spec], leaves, key[0], run)
         return finish(spec, leaves, arrays, cuts.computed)
+
+    def _walk(self, tree: Any, leaves: Sequence[Any], structure: Any) -> Any:
+        """The same as `walk`, compared with the eager call."""
+        return checked(self, ends([tree]), leaves, structure, functools.partial(walk, tree, leaves))
 
     def _are_data(self, arrays: Sequence[Any]) -> bool:
         """Note which of the user's arrays become tensors; whether any was not known yet."""
