@@ -6,6 +6,7 @@ import dis
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,7 +48,7 @@ class Reads:
         self.names: set[str] = set()
         self.mentioned: set[str] = set()  # these, and globals
         self.all_names = all_names
-        self.tensors: dict[int, Any] = {}  # arrays that become tensors in calls, by identity
+        self.tensors: dict[int, weakref.ref[Any]] = {}  # arrays that become tensors in calls, by identity
 
     def add(self, code: types.CodeType) -> None:
         """Count in what `code` reads."""
@@ -57,6 +58,11 @@ class Reads:
             self.names |= names
             self.mentioned.update(*[inner.co_names for inner in _with_inner(code)])
             self.all_names = self.all_names or not names.isdisjoint(DYNAMIC)
+
+    def is_data(self, array: Any) -> bool:
+        """Whether an array becomes a tensor in calls."""
+        found = self.tensors.get(id(array))
+        return found is not None and found() is array
 
     def has(self, name: str) -> bool:
         """Whether one of them may read an attribute of this name."""

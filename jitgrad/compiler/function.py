@@ -7,6 +7,7 @@ import gc
 import sys
 import time
 import types
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -179,9 +180,9 @@ class CompiledFunction(StandsForFunction):
 
     def _are_data(self, arrays: Sequence[Any]) -> bool:
         """Note which of the user's arrays become tensors; whether any was not known yet."""
-        known = reads_of(self._f).tensors
-        fresh = [a for a in arrays if id(a) not in known and sys.getrefcount(a) > _OWN_REFERENCES]
-        known.update((id(a), a) for a in fresh)
+        reads = reads_of(self._f)
+        fresh = [a for a in arrays if not reads.is_data(a)]
+        reads.tensors.update((id(a), weakref.ref(a)) for a in fresh)
         return bool(fresh)
 
     def _after_refusal(self, tracer: Tracer, key: Any, args: Any, kwargs: Any) -> Any:
@@ -235,7 +236,7 @@ class CompiledFunction(StandsForFunction):
 
     def _store(self, key: Any, entries: Sequence[Tree | Rerun]) -> None:
         """Without a lock, which a fork might find taken: of entries stored at once, one may be made again."""
-        branch = varies([e for e in entries if not isinstance(e, Rerun)])
+        branch = varies([e for e in entries if not isinstance(e, Rerun)], _MAX_SPECIALISATIONS)
         if branch is not None:
             self._run_python_from_now_on(key, f"{branch.cut.why}, which is another one each time", branch.cut.location)
             return

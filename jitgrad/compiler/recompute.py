@@ -33,6 +33,7 @@ class Part:
         self._met: dict[Value, Tensor] = {}
         self._own: set[Value] = set()
         tracer.met = self._met
+        self._builder = tracer.builder
         self._start = len(tracer.builder.nodes)
         self._since = next_seq()
         self._writes = {id(s) for s in tracer.outside.values() if s.written}
@@ -50,7 +51,8 @@ class Part:
     def close(self) -> None:
         """Make the part one op, if that says all it does."""
         tracer = self._tracer
-        if local.mode.tracer is not tracer or len(tracer.builder.nodes) == self._start:
+        is_going_on = local.mode.tracer is tracer and tracer.builder is self._builder
+        if not is_going_on or len(tracer.builder.nodes) == self._start:
             return
         nodes, own = tracer.builder.nodes[self._start :], self._own
         live = [t for t in tracer.live() if t._data in own]

@@ -53,7 +53,7 @@ class Retracer(Tracer):
 
     def flush(self) -> None:
         """Run what was captured."""
-        if self.builder.nodes or self.grads or self._traced:
+        if self.builder.nodes or self.writes or self.grads or self._traced:
             local.mode.tracer = None
             try:
                 run_segment(self)

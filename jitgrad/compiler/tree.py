@@ -33,9 +33,6 @@ class Unknown:
         return f"another answer than before: {self.cut.why}{where}"
 
 
-MOST_LEAVES = 128
-
-
 @dataclass(eq=False)
 class Branch:
     """A segment, the question that ends it, and what follows each answer."""
@@ -130,8 +127,10 @@ def _is_same(a: Cut, b: Cut) -> bool:
     )  # fmt: skip
 
 
-def varies(roots: Sequence[Tree]) -> Branch | None:
-    """A branch that has met more answers than are worth a specialisation each."""
+def varies(roots: Sequence[Tree], most: int) -> Branch | None:
+    """A branch that has met more answers than are worth a specialisation each; the first, if there are many in all."""
+    if len(ends(roots)) > most:
+        return next((tree for tree in _all(roots) if isinstance(tree, Branch)), None)
     for tree in _all(roots):
         if isinstance(tree, Branch) and len(tree.children) > tree.question.most:
             return tree

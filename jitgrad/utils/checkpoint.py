@@ -103,6 +103,18 @@ def checkpoint(
         raise located(
             ArgumentError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
         )
+    tracer, how = local.mode.tracer, (use_reentrant, context_fn, determinism_check, early_stop)
+    if tracer is not None and tracer.reruns:  # backward runs eagerly then, and must find what eager code saves
+        with tracer.paused():
+            return _checkpointed(function, args, kwargs, preserve, *how)
+    return _checkpointed(function, args, kwargs, preserve, *how)
+
+
+def _checkpointed(
+    function: Callable[..., Any], args: Any, kwargs: Any, preserve: bool, use_reentrant: bool,
+    context_fn: Callable[[], Contexts], determinism_check: str, early_stop: bool,
+) -> Any:  # fmt: skip
+    """A call of `checkpoint` whose options have been looked at."""
     if use_reentrant and local.mode.tracer is None:
         return _Reentrant.apply(function, _Surroundings(preserve), *args)
     contexts = context_fn()

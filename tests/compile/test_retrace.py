@@ -155,7 +155,7 @@ def test_writes_to_arguments_and_captured_tensors():
 
 def test_gradients_of_what_is_traced_anew():
     def program(compile):
-        w = jg.tensor(np.linspace(0.5, 1, 6, dtype="f4"), requires_grad=True)
+        w = jg.tensor(np.linspace(0.5, 1, 6, dtype="f8"), requires_grad=True)
         kept = []
 
         @compile
@@ -168,7 +168,7 @@ def test_gradients_of_what_is_traced_anew():
             return (z * y2).sum(), z
 
         for k in range(9):
-            x = (X * (0.2 * k)).requires_grad_()
+            x = (X.double() * (0.2 * k)).requires_grad_()
             loss, z = f(x)
             gx, gw = jg.autograd.grad(loss, (x, w), create_graph=True)
             yield loss, z, gx, gw
@@ -346,5 +346,25 @@ def test_context_managers_and_generators():
             y = f(x)
             y.backward()
             yield y, x.grad, out.getvalue()
+
+    agree(program)
+
+
+def test_writes_whose_value_was_computed_at_once():
+    def program(compile):
+        kept = []
+
+        @compile
+        def f(x):
+            kept.append(1)
+            t = x * 1
+            t[[1, 0]] = 0.25
+            return t, (t * t).sum()
+
+        for k in range(12):
+            x = (X + k).requires_grad_()
+            t, total = f(x)
+            total.backward()
+            yield t, x.grad
 
     agree(program)
