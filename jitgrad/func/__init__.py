@@ -1,5 +1,6 @@
 """Functional transforms, as in `torch.func`: they take functions and give functions, and compose in any order."""
 
+from . import associative as associative
 from . import batched_grads as batched_grads
 from . import custom as custom
 from .batch import one_by_one
