@@ -83,6 +83,7 @@ class BodyTracer(Tracer):
 
     def given(self, type: TensorType) -> Tensor:
         """A tensor for a new input of the graph. It has a history, so that it is no leaf of gradients."""
+        type = concrete(type)
         value = self._input(type)
         t = wrap(value)
         self.note((t,))

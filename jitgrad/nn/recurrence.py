@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from jitgrad.ir.control import Scan
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.instantiate import concrete
 from jitgrad.ir.types import TensorType
 
 from ..compiler.body import trace_body
@@ -86,7 +87,7 @@ def recur(
     count = len(states)
     slice_type = gates.type_.with_shape(tuple(gates.shape[1:]))
     given = weights.given()
-    types = (*(t.type_ for t in states), slice_type, *(t.type_ for t in given))
+    types = tuple(map(concrete, (*(t.type_ for t in states), slice_type, *(t.type_ for t in given))))
     op = Scan(_body(mode, types, count, weights), count, 1, reverse)
     *last, output = apply_control(op, [*states, gates, *given])
     return output, last
