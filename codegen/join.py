@@ -1,10 +1,10 @@
 """Several compiled graphs as one native call.
 
-    run = join([Call(a, (0, 1), (2,)), Call(b, (2, 3), (None,))], types, copies)
+    run = join([[Call(a, (0, 1), (2,))], [Call(b, (2, 3), (None,))]], types)
     run(arrays)
 
-The calls run in order, on numbered arrays that the caller gives: nothing is allocated but the arena, which they share.
-Small calls that do not depend on one another go to the threads together.
+The calls run in stages, on numbered arrays that the caller gives: nothing is allocated but the arena, which they share.
+The small calls of a stage go to the threads together.
 """
 
 from __future__ import annotations
@@ -96,33 +96,39 @@ def can_join(run: Executable) -> bool:
     return all(isinstance(s, NativeSegment) for s in run._segments)
 
 
-def join(calls: Sequence[Call], types: Sequence[ArrayType], copies: Sequence[tuple[int, Sequence[int]]] = (), *,
-         copies_after: int = 0) -> Joined:  # fmt: skip
-    """One native call that makes `calls` in order on arrays of the given `types`.
+def join(
+    stages: Sequence[Sequence[Call]], types: Sequence[ArrayType], copies: Sequence[tuple[int, Sequence[int]]] = ()
+) -> Joined:
+    """One native call that makes all calls, stage by stage, on arrays of the given `types`.
 
-    `copies` are pairs (source, targets) of arrays of equal type, copied once the first `copies_after` calls are made.
-    The calls after those must not depend on one another.
+    The calls of one stage must not depend on one another. `copies` are pairs (source, targets) of arrays of equal type,
+    copied behind the first stage.
     """
+    calls = [call for stage in stages for call in stage]
     constants = [c for call in calls for c in call.run._constants]
     code, first, arena = Code(), len(types), len(types) + len(constants)
-    encoders = []
-    for call in calls:
-        encoders.append(Encoder(call.plan, call.addresses, _Numbers(call, first, arena)))
-        first += len(call.run._constants)
-    for encoder in encoders[:copies_after]:
-        encoder.into(code)
-    for source, targets in copies:
-        nbytes = int(np.prod(types[source][0], dtype=np.int64)) * types[source][1].itemsize
-        for target in targets:
-            code.append([driver.COPY, nbytes, target, 0, source, 0], ())
-    rest = list(zip(calls, encoders, strict=True))[copies_after:]
-    _together(code, [(c, e) for c, e in rest if c.can_go_together])
-    for call, encoder in rest:
-        if not call.can_go_together:
+    for k, stage in enumerate(stages):
+        together, apart = [], []
+        for call in stage:
+            encoder = Encoder(call.plan, call.addresses, _Numbers(call, first, arena))
+            first += len(call.run._constants)
+            (together if call.can_go_together else apart).append((call, encoder))
+        _together(code, together)
+        for _, encoder in apart:
             encoder.into(code)
+        if k == 0:
+            _copy(code, types, copies)
     written = {call.inputs[i] for call in calls for i in call.run.aliases.values()}
     written |= {t for _, targets in copies for t in targets}
     return Joined(code.finish(), types, constants, sorted(written), max((c.plan.arena_bytes for c in calls), default=0))
+
+
+def _copy(code: Code, types: Sequence[ArrayType], copies: Sequence[tuple[int, Sequence[int]]]) -> None:
+    for source, targets in copies:
+        shape, dtype = types[source]
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        for target in targets:
+            code.append([driver.COPY, nbytes, target, 0, source, 0], ())
 
 
 def _together(code: Code, calls: Sequence[tuple[Call, Encoder]]) -> None:

@@ -116,8 +116,8 @@ def can_join(run: Any) -> bool:
     return joining.can_join(run)
 
 
-def join(calls: Sequence[tuple[Any, ...]], types: Sequence[Any], copies: Sequence[Any], *, copies_after: int) -> Any:
+def join(stages: Sequence[Sequence[tuple[Any, ...]]], types: Sequence[Any], copies: Sequence[Any] = ()) -> Any:
     """Calls of executables, `(executable, inputs, outputs)`, as one native call: see `codegen.join`."""
     from jitgrad.codegen import join as joining
 
-    return joining.join([joining.Call(*c) for c in calls], types, copies, copies_after=copies_after)
+    return joining.join([[joining.Call(*c) for c in stage] for stage in stages], types, copies)

@@ -234,7 +234,7 @@ class _Table:
         if not all(t._data.flags.writeable for t in written) or overlaps(list(enumerate(fixed))):
             return None
         types = [(x.shape, x.dtype) for x in (*grads, *fixed)]
-        joined = join([*self.first, *self.rest], types, tuple(self.copies.items()), copies_after=len(self.first))
+        joined = join([self.first, self.rest], types, tuple(self.copies.items()))
         joined.check([*grads, *fixed])
         return Launch(joined, self.params, fixed, self.reads, written)
 

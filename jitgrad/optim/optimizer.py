@@ -217,11 +217,14 @@ class Optimizer(Counted):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Remove the parameters' gradients, or set them to zero."""
+        eager = local.mode.tracer is None
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is None:
+                if eager and set_to_none:
+                    p._grad = None
+                elif p.grad is None:
                     continue
-                if set_to_none:
+                elif set_to_none:
                     p.grad = None
                 else:
                     with no_grad():

@@ -38,7 +38,7 @@ def joined_products(sizes):
     for k, n in enumerate(sizes):
         arrays += [np.full(n, k, "f4"), np.full(n, 2, "f4"), np.empty(n, "f4")]
         calls.append(Call(product_and_sum(n), (3 * k, 3 * k + 1), (None, 3 * k + 2)))
-    return arrays, join(calls, [(a.shape, a.dtype) for a in arrays])
+    return arrays, join([calls], [(a.shape, a.dtype) for a in arrays])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_order_copies_and_different_graphs():
     x = np.eye(16, dtype="f4")
     arrays = [np.float32([3]), np.float32([5]), np.zeros(1, "f4"), np.zeros(1, "f4"), x, np.zeros((), "f4")]
     calls = [Call(first, (0, 1), (None, 2)), Call(first, (2, 3), (None, 0)), Call(last, (4,), (5,))]
-    run = join(calls, [(a.shape, a.dtype) for a in arrays], [(2, [3])], copies_after=1)
+    run = join([calls[:1], calls[1:]], [(a.shape, a.dtype) for a in arrays], [(2, [3])])
     run.check(arrays)
     run(arrays)
     assert [a.item() for a in arrays[:4]] == [16, 5, 64, 8]

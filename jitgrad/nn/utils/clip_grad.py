@@ -14,6 +14,7 @@ from ...dispatch import constant
 from ...errors import located
 from ...functions.pointwise import convert
 from ...tensor import Tensor, truth
+from .clip_launch import clipped
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -104,6 +105,10 @@ def clip_grad_norm_(
     """
     given = _tensors(parameters)
     grads = [p.grad for p in given if p.grad is not None]
+    if norm_type == 2.0 and not error_if_nonfinite:
+        norm = clipped(grads, float(max_norm))
+        if norm is not None:
+            return norm
     total = get_total_norm(grads, norm_type, error_if_nonfinite)
     clip_grads_with_norm_(given, max_norm, total)
     return total
