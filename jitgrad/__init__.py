@@ -41,6 +41,7 @@ from . import (
     linalg,
     nn,
     optim,
+    profiler,
     random,
     sampling,
     serialization,
@@ -231,6 +232,6 @@ __all__ = [
     "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "dump", "enable_grad", "export",
     "fft", "float16", "float32", "float64", "func", "get_default_device", "half", "inference_mode", "int8", "int16",
     "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked",
-    "memory_format", "nn", "no_grad", "optim", "preserve_format", "random", "set_default_device", "set_grad_enabled",
-    "short", "signal", "special", "strided", "testing", "train", "uint8", "utils", "vision", "vmap",
+    "memory_format", "nn", "no_grad", "optim", "preserve_format", "profiler", "random", "set_default_device",
+    "set_grad_enabled", "short", "signal", "special", "strided", "testing", "train", "uint8", "utils", "vision", "vmap",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.codegen.cuda.runtime.array import DEVICE_DTYPES as DEVICE_DTYPES
@@ -54,6 +55,25 @@ def timing_of(executable: Any) -> Any:
     from jitgrad.codegen.timing import time_steps
 
     return time_steps(executable) if isinstance(executable, Executable) else None
+
+
+@dataclass(frozen=True)
+class CodeGeneration:
+    """Modules of the code generator that profilers look into."""
+
+    compile: Any
+    executable: Any
+    stepwise: Any
+    cuda: Any
+
+
+def code_generation() -> CodeGeneration:
+    """They, loaded at the first call."""
+    from jitgrad.codegen import compile as codegen
+    from jitgrad.codegen import executable, stepwise
+    from jitgrad.codegen.cuda import executable as cuda
+
+    return CodeGeneration(codegen, executable, stepwise, cuda)
 
 
 def set_num_threads(count: int) -> None:
