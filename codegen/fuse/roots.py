@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.op import IndexMap, Pointwise, Reduction, ScanOp, ScatterOp
+from jitgrad.ir.ops.slicing import Concat
+from jitgrad.ir.ops.write import WriteView
 from jitgrad.ir.scalar import Expr
 from jitgrad.ir.types import Shape
 
@@ -26,6 +28,7 @@ _CHEAP_TO_REPEAT: Final = 3  # computed again at every read of a broadcast or a 
 _CHEAP_TO_SHARE: Final = 6  # computed again in every kernel that uses it
 _READS_TO_SHARE: Final = 4
 _READS_MEMORY: Final = (Kind.HOST, Kind.TILES, Kind.CONTROL, Kind.ALIAS)
+_WORTH_MEMORY: Final = 16  # operations that cost as much as writing an element and reading it
 _MAX_WEIGHT: Final = 400
 _MAX_DEPTH: Final = 40
 _MAX_READS: Final = 16
@@ -161,7 +164,16 @@ def _is_root(a: Analysis, value: Value, s: Inlined) -> bool:
         return True
     if s.weight > _MAX_WEIGHT or s.depth > _MAX_DEPTH or len(s.reads) > _MAX_READS:
         return True
+    if any(s.weight * _share_elsewhere(value, u) > _WORTH_MEMORY for u in users):
+        return True
     return s.weight > _CHEAP_TO_REPEAT and any(_is_repeated(a, value, u) for u in users)
+
+
+def _share_elsewhere(value: Value, user: Node) -> float:
+    """For how many elements outside of its own, per element, a piece of something larger would be computed in vain."""
+    if not isinstance(user.op, Concat | WriteView) or not value.type.numel:
+        return 0.0
+    return user.result.type.numel / value.type.numel - 1
 
 
 def _is_repeated(a: Analysis, value: Value, user: Node) -> bool:
