@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,19 +29,12 @@ def run_segment(tracer: Tracer) -> None:
     live = tracer.live()
     nodes = tape_nodes([t._node for t in live if t._node is not None])
     written = [s for s in tracer.outside.values() if s.written]
-    wanted: dict[Value, None] = {s.value: None for s in written}
-    alone = Counter(t._data for t in live if t._view is None)
-    inside = set(map(id, live))
+    holders: dict[Value, list[Any]] = {}
     for t in live:
-        if t._view is None or (t._view.base._data.__class__ is Value and id(t._view.base) not in inside):
-            wanted[t._data] = None
-    for node in nodes:
-        for x in node.saved or ():
-            if x.__class__ is Value:
-                wanted[x] = None
-    wanted.update(dict.fromkeys(tracer.deferred.values()))
+        if t._view is None:
+            holders.setdefault(t._data, []).append(t._storage)
     try:
-        data = _computed(tracer, list(wanted))
+        data = _computed(tracer, _wanted(tracer, live, nodes))
     except InternalError:
         raise
     except Exception:
@@ -53,15 +45,31 @@ def run_segment(tracer: Tracer) -> None:
             t._data = data.own(t._data)
     for node in nodes:
         if node.saved is not None:
-            node.saved = _saved(node, data, alone)
-    for state in written:
-        assign(state.tensor._data, data.of(state.value))
+            node.saved = _saved(node, data, holders)
+    tracer.deferred.settle(data.of)
+    contents = [data.kept(state.value) for state in written]  # before any is written
+    for state, array in zip(written, contents, strict=True):
+        assign(state.tensor._data, array)
     for t, grad in tracer.grads.values():
         t._grad = grad
-    tracer.deferred.settle(data.of)
     advance_generators(tracer)
     for t in (t for t in live if t._view is not None):
         _fill_view(t, data)
+
+
+def _wanted(tracer: Tracer, live: Sequence[Tensor], nodes: Sequence[TapeNode]) -> list[Value]:
+    """The values that something has to be set to."""
+    found = {s.value: None for s in tracer.outside.values() if s.written}
+    inside = set(map(id, live))
+    for t in live:
+        if t._view is None or (t._view.base._data.__class__ is Value and id(t._view.base) not in inside):
+            found[t._data] = None
+    for node in nodes:
+        for x in node.saved or ():
+            if x.__class__ is Value:
+                found[x] = None
+    found.update(dict.fromkeys(tracer.deferred.values()))
+    return list(found)
 
 
 def _run_until_refused(tracer: Tracer) -> None:
@@ -77,8 +85,9 @@ def _run_until_refused(tracer: Tracer) -> None:
         env.update(zip(node.results, results, strict=True))
         count += 1
     written = {id(state): (state.tensor, value) for at, state, value in tracer.writes if at <= count}
-    for tensor, value in written.values():
-        assign(tensor._data, env[value])
+    contents = [np.array(env[value]) for _, value in written.values()]  # before any is written
+    for (tensor, _), array in zip(written.values(), contents, strict=True):
+        assign(tensor._data, array)
     for t in tracer.live():  # what comes after the refusal has no value; eager code would not have made it
         found = env.get(t._data)
         made = np.zeros(t._data.shape, t._data.dtype) if found is None else np.array(found)
@@ -96,6 +105,10 @@ class _Computed:
     def of(self, value: Value) -> Any:
         """The array of `value`, to be looked at."""
         return self._arrays[value]
+
+    def kept(self, value: Value) -> Any:
+        """An array of `value` that no write to tensors from outside changes."""
+        return self._arrays[value] if value.node is not None else owned(self._arrays[value])
 
     def own(self, value: Value) -> Any:
         """An array of `value` with memory that nothing else has."""
@@ -117,12 +130,14 @@ def _computed(tracer: Tracer, wanted: list[Value]) -> _Computed:
     return _Computed(arrays, fresh)
 
 
-def _saved(node: TapeNode, data: _Computed, holders: Counter[Value]) -> list[Any]:
-    """What a tape node saved, as arrays. They share memory with the tensor whose writes the node watches."""
+def _saved(node: TapeNode, data: _Computed, holders: dict[Value, list[Any]]) -> list[Any]:
+    """What a tape node saved, as arrays. They share memory with a tensor only if the node watches its writes."""
     found = []
-    for i, x in enumerate(node.saved):
+    for x, owner in zip(node.saved, node.owners, strict=True):
         if x.__class__ is Value:
-            x = data.of(x) if node.owners[i] is not None and holders[x] <= 1 else data.own(x)
+            storages = holders.get(x, [])
+            watches = owner is not None and (not storages or (len(storages) == 1 and storages[0] is owner))
+            x = data.of(x) if watches else data.own(x)
         found.append(x)
     return found
 
