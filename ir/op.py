@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, dataclass_transform
 from weakref import WeakValueDictionary
@@ -85,12 +86,15 @@ _MAX_RECENT = 2000
 
 
 def _is_plain(args: tuple[Any, ...]) -> bool:
-    """Whether equal arguments of equal types mean the same: not for floats, where 0.0 equals -0.0."""
+    """Whether equal arguments of equal types mean the same: not for -0.0, which equals 0.0, nor for NaN."""
     for a in args:
         if a.__class__ is tuple:
             for x in a:
                 if x.__class__ is not int:
                     return False
+        elif a.__class__ is float:
+            if a != a or (a == 0.0 and math.copysign(1.0, a) < 0.0):
+                return False
         elif a.__class__ not in _PLAIN:
             return False
     return True

@@ -19,7 +19,7 @@ from jitgrad.ir.types import TensorType
 
 from .mode import local
 from .tape import Storage, TapeNode, next_seq, residual_mask, watch
-from .tensor import Tensor
+from .tensor import Tensor, wrap
 
 # Floating-point exceptions follow IEEE 754 silently, as in PyTorch.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"jitgrad\.fast_path")
@@ -31,6 +31,7 @@ _NONE: DTypes = frozenset()
 _NOTHING = (None, None, None)
 _REFUSED = (ValueError, TypeError, OverflowError, RuntimeWarning, FloatingPointError)
 _SMALL = 16384  # elements; above, generated kernels are faster than NumPy
+_FINITE = 3e38  # below, numbers are finite in float32
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _ndarray = np.ndarray
 _asarray = np.asarray
@@ -271,3 +272,21 @@ def unary_method(op: Op, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return t
 
     return method
+
+
+def clamp_small(t: Any, least: Any, most: Any) -> Any:
+    """`t.clamp(least, most)` of a small float tensor and finite numbers, unrecorded; None for all else."""
+    x = t._data if isinstance(t, Tensor) else None
+    if x.__class__ is not _ndarray or x.size > _SMALL or (x.dtype is not _F32 and x.dtype is not _F64):
+        return None
+    mode = local.mode
+    if mode.tracer is not None or (t._requires_grad and mode.grad):
+        return None
+    for bound, is_beyond in ((least, np.less), (most, np.greater)):
+        if bound is None:
+            continue
+        if (bound.__class__ is not float and bound.__class__ is not int) or not -_FINITE < bound < _FINITE:
+            return None
+        limit = x.dtype.type(bound)
+        x = np.where(is_beyond(x, limit), limit, x)  # so that NaN stays, and a zero its sign
+    return wrap(x)

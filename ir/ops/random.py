@@ -10,6 +10,7 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import ClassVar
@@ -30,6 +31,8 @@ _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW = 0xFFFFFFFF
 _BLOCK = 8192  # counters at a time, so that ten rounds of words stay in cache
+_SHORT = 64  # elements; the words of a shorter draw come out of a block that the next draws will use too
+_AHEAD = 256  # counters in such a block
 _UNIFORM_BITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
 
 
@@ -55,6 +58,18 @@ def philox(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, .
         products &= low
         odd = products[::-1]
     return even[0], odd[0], even[1], odd[1]
+
+
+def _words(seed: int, counter: Array) -> tuple[Array, ...]:
+    """The words for 64-bit counters under a 64-bit key."""
+    low, half, zero = np.uint64(_LOW), np.uint64(32), np.uint64(0)
+    return philox((counter & low, counter >> half, zero, zero), (np.uint64(seed & _LOW), np.uint64(seed >> 32)))
+
+
+@functools.lru_cache(16)
+def _words_ahead(seed: int, first: int) -> tuple[Array, ...]:
+    """The words for `_AHEAD` counters from `first` on."""
+    return _words(seed, np.uint64(first) + np.arange(_AHEAD, dtype=np.uint64))
 
 
 def _philox_exprs(seed: Expr, counter: Expr) -> tuple[Expr, ...]:
@@ -106,13 +121,15 @@ class RandomOp(IndexMap):
 
     def reference(self, *operands: Array) -> Array:
         """The words of each element's counter, made into its value."""
-        seed, offset = (np.asarray(x, np.int64).astype(np.uint64) for x in operands)
-        low, half, zero = np.uint64(_LOW), np.uint64(32), np.uint64(0)
-        out = np.empty(self.draws, self.dtype.np)
-        for start in range(0, self.draws, _BLOCK):
-            stop = min(start + _BLOCK, self.draws)
-            counter: Array = offset + np.arange(start, stop, dtype=np.uint64)
-            words = philox((counter & low, counter >> half, zero, zero), (seed & low, seed >> half))
+        seed, offset = (int(x) % (1 << 64) for x in operands)
+        count, at = self.draws, offset % _AHEAD
+        if count <= _SHORT and at + count <= _AHEAD:
+            words = tuple([w[at : at + count] for w in _words_ahead(seed, offset - at)])
+            return np.asarray(self.from_words(*words)).astype(self.dtype.np).reshape(self.shape)
+        out = np.empty(count, self.dtype.np)
+        for start in range(0, count, _BLOCK):
+            stop = min(start + _BLOCK, count)
+            words = _words(seed, np.uint64(offset) + np.arange(start, stop, dtype=np.uint64))
             out[start:stop] = np.asarray(self.from_words(*words)).astype(self.dtype.np)
         return out.reshape(self.shape)
 

@@ -189,11 +189,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([1., 2., 3.])
     """
     given = _common(_tensors(tensors, "cat"))
-    if any(t.ndim == 0 for t in given):
+    shapes = [t._data.shape for t in given]
+    if () in shapes:
         at = next(i for i, t in enumerate(given) if t.ndim == 0)
         raise located(ShapeError(f"zero-dimensional tensor (at position {at}) cannot be concatenated"))
-    kept = [t for t in given if t.shape != (0,)] or given[:1]
+    kept = given if (0,) not in shapes else [t for t in given if t.shape != (0,)] or given[:1]
     axis = normalize_dim(dim, kept[0].ndim)
+    if shapes.count(shapes[0]) == len(shapes):
+        return apply(Concat(axis), *kept)
     first = kept[0]
     for i, t in enumerate(kept):
         rest = [n for a, n in enumerate(t.shape) if a != axis]

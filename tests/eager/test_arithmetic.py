@@ -303,3 +303,10 @@ def test_no_numpy_warning_reaches_the_user(size):
 def test_errors_name_the_operands_and_the_line():
     with pytest.raises(RuntimeError, match=r"f32\[2,3\] .* f32\[4\][\s\S]*test_arithmetic.py:\d+"):
         jg.ones(2, 3) + jg.ones(4)
+
+
+@pytest.mark.parametrize("limits", [(0, 1), (0.0, None), (None, 0.0), (2, -2), (-1e30, 5)])
+def test_clamping_keeps_nan_and_signs_of_zeros_recorded_or_not(limits):
+    x = np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, 1, 2, -3], "f4")
+    recorded = jg.tensor(x, requires_grad=True).clamp(*limits).detach()
+    assert jg.tensor(x).clamp(*limits).numpy().tobytes() == recorded.numpy().tobytes()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from jitgrad.ir import dtypes
+from jitgrad.ir.ops import random as random_ops
 from jitgrad.ir.ops.random import RandomBits, RandomInt, RandomNormal, RandomUniform, philox
 
 # Random123's known answers for Philox4x32-10: counter, key, words.
@@ -73,3 +74,17 @@ def test_wide_ranges_are_exact_products():
     w0, w1, *_ = philox((np.arange(11, 31), 0, 0, 0), (3, 0))
     want = [low + (((int(a) << 32 | int(b)) * (high - low)) >> 64) for a, b in zip(w0, w1, strict=True)]
     assert draw(RandomInt((20,), low, high)).tolist() == want
+
+
+@pytest.mark.parametrize("op", [RandomUniform, RandomNormal])
+@pytest.mark.parametrize("offset", [0, 3, 250, 255, 256, 2**63 - 30, -1, -300])
+def test_short_draws_are_parts_of_long_ones(op, offset, monkeypatch):
+    """Their words come out of blocks computed ahead; the elements are the same."""
+    for dtype in (dtypes.float32, dtypes.float64):
+        for count in (0, 1, 7, 64, 65):
+            short = draw(op((count,), dtype), -(2**62) + 5, offset)
+            with monkeypatch.context() as patched:
+                patched.setattr(random_ops, "_SHORT", -1)
+                at_once = draw(op((count,), dtype), -(2**62) + 5, offset)
+            assert short.dtype == at_once.dtype
+            assert short.tobytes() == at_once.tobytes()
