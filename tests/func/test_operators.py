@@ -27,12 +27,18 @@ KNOWN = {
     ("jvp", "nn.functional.ctc_loss"): "its gradient is that through log_softmax, as in PyTorch, and no derivative",
     ("jvp", "linalg.norm.subgradients_at_zero"): "forward mode has no finite answer there",
 }
+KNOWN_IN_FULL = {  # with samples that the quick slice does not come to
+    ("vmap", "repeat_interleave"): COUNTED,
+    ("vmap", "linalg.lstsq"): COUNTED,
+    ("vmap", "linalg.lstsq.grad_oriented"): COUNTED,
+    ("vmap of vjp", "nn.functional.instance_norm"): "running statistics are one for all samples",
+}
 NAMES = sorted(cases())
 QUICK = [(mode, name) for mode in CHECKS for name in NAMES[:: 12 if mode == "vmap" else 40]]
 
 
-def check(mode, name, count):
-    reason = KNOWN.get((mode, name))
+def check(mode, name, count, known):
+    reason = known.get((mode, name))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -48,10 +54,10 @@ def check(mode, name, count):
 
 @pytest.mark.parametrize(("mode", "name"), QUICK)
 def test_quick(mode, name):
-    check(mode, name, 1)
+    check(mode, name, 1, KNOWN)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "name"), [(mode, name) for mode in CHECKS for name in NAMES])
 def test_full(mode, name):
-    check(mode, name, 8)
+    check(mode, name, 8 if mode == "vmap" else 1, KNOWN | KNOWN_IN_FULL)
