@@ -29,8 +29,6 @@ KNOWN = {
 }
 KNOWN_IN_FULL = {  # with samples that the quick slice does not come to
     ("vmap", "repeat_interleave"): COUNTED,
-    ("vmap", "linalg.lstsq"): COUNTED,
-    ("vmap", "linalg.lstsq.grad_oriented"): COUNTED,
     ("vmap of vjp", "nn.functional.instance_norm"): "running statistics are one for all samples",
 }
 NAMES = sorted(cases())
