@@ -41,11 +41,11 @@ def _signed(seed: int) -> int:
     return seed - _SPAN if seed >= _SPAN // 2 else seed
 
 
-def _end_trace() -> None:
+def _end_trace(what: str) -> None:
     """A stream that starts anew is not part of a graph."""
     tracer = local.mode.tracer
     if tracer is not None:
-        tracer.materialise("a random generator was given another state")
+        tracer.materialise(f"a random generator was {what}")
 
 
 class Generator:
@@ -66,7 +66,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` anew."""
-        _end_trace()
+        _end_trace("given another state")
         if not -_SPAN // 2 <= seed < _SPAN:
             raise located(ArgumentError(f"Overflow when attempting to convert a seed: {seed} is not a 64-bit number"))
         self.seed_value = _signed(int(seed))
@@ -83,12 +83,13 @@ class Generator:
         return self.seed_value % _SPAN
 
     def get_state(self) -> Tensor:
-        """Seed and offset, for `set_state`."""
+        """Seed and offset, for `set_state`. While tracing, this ends the trace: draws wait for its end."""
+        _end_trace("asked for its state")
         return wrap(np.array([self.seed_value, self.offset], np.int64).view(np.uint8))
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Go on where a stream was when `get_state` was called."""
-        _end_trace()
+        _end_trace("given another state")
         state = to_array(new_state)
         if state.dtype != np.uint8 or state.shape != (16,):
             raise located(ArgumentTypeError("set_state: a state from get_state is needed"))

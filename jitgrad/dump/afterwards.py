@@ -75,7 +75,7 @@ def measure_all(what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if function is None or not (args or kwargs):
         return [time_steps(_on_host(c.executable)) for c in _compilations(what)]
     leaves, structure = flatten_call(args, kwargs)
-    key = call_key(function._f, leaves, structure)
+    key = call_key(function._f, leaves, structure, function._numbers.of(structure))
     for entry in function._entries.get(key, ()):
         if hasattr(entry, "executable") and entry.guards.hold(leaves):
             return time_steps(_on_host(entry.executable), [source.fetch(leaves) for source in entry.sources])

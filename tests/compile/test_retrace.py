@@ -368,3 +368,21 @@ def test_writes_whose_value_was_computed_at_once():
             yield t, x.grad
 
     agree(program)
+
+
+def test_states_of_random_generators():
+    def program(compile):
+        g = jg.Generator().manual_seed(5)
+
+        @compile
+        def f(x):
+            y = x + jg.rand(6, generator=g)
+            state = g.get_state()
+            z = jg.rand(3, generator=g)
+            g.set_state(state)
+            return y, z, jg.rand(3, generator=g)
+
+        for _ in range(10):
+            yield f(X)
+
+    agree(program)
