@@ -14,7 +14,7 @@ from jitgrad.ir.interpreter import apply_reference
 from ..arrays import assign, on_device, on_host, owned
 from ..dispatch import data_op
 from ..tape import TapeNode
-from ..tensor import Tensor
+from ..tensor import Tensor, ViewInfo
 from .segments import Segment, runnable
 
 if TYPE_CHECKING:
@@ -158,7 +158,19 @@ def _fill_view(t: Tensor, data: _Computed) -> None:
     array = base._data
     for op in t._view.ops:
         array = op.reference(array) if array.__class__ is np.ndarray else data_op(op, array)
-    t._data = array
+    if array.__class__ is np.ndarray and base._data.flags.writeable and not array.flags.writeable:
+        array.flags.writeable = True  # NumPy marks what repeats elements
+    t._data, t._view = array, _rooted(t._view)
+
+
+def _rooted(info: ViewInfo) -> ViewInfo:
+    """A view of an argument, which stood for itself, as a view of what the argument is a view of."""
+    base, ops, origin, origin_ops = info.base, info.ops, info.origin, info.origin_ops
+    while base._view is not None:
+        base, ops = base._view.base, base._view.ops + ops
+    while origin is not None and origin._view is not None and origin._view.origin is not None:
+        origin, origin_ops = origin._view.origin, origin._view.origin_ops + origin_ops
+    return ViewInfo(base, ops, origin, origin_ops)
 
 
 def tape_nodes(roots: Sequence[TapeNode]) -> list[TapeNode]:

@@ -19,7 +19,7 @@ from jitgrad.ir.types import TensorType
 
 from .. import pytree
 from ..aliasing import alias, storage_of, views
-from ..arrays import assign, on_host
+from ..arrays import assign, on_host, owned
 from ..backend import Observer, compile_graph, load
 from ..runtime_float import RuntimeFloat
 from ..tape import TapeNode
@@ -33,8 +33,8 @@ from .sources import Source
 from .tracer import Tracer
 
 # How to make a result again: ("python", x), ("number", output, function of the array); and a tensor: ("value", output,
-# history), ("source", s), ("view", origin's recipe, ops), or ("alias", base's recipe, history, output of its history,
-# ops). A history is one of `_history`.
+# history, whether it takes the memory), ("source", s), ("view", origin's recipe, ops), or ("alias", base's recipe,
+# history, output of its history, ops). A history is one of `_history`.
 Recipe = tuple[Any, ...]
 _FREED = Neg()  # any op will do: a node without saved data only says that its gradient was taken
 
@@ -92,13 +92,13 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
         observer("traced", graph)
     load(tracer.placement.where)
     start = time.perf_counter()
-    aliases = {out: slot for out, slot, contiguous in writes if contiguous}
+    aliases = {out: slot for out, slot, contiguous in writes if contiguous and out not in recipes.kept}
     run, executable, inputs, places, is_over = _compile(tracer, graph, aliases, observer)
-    in_place = [places is None or places[out] >= 0 for out, _, _ in writes]
+    in_place = [aliases.get(out) == slot and (places is None or places[out] >= 0) for out, slot, _ in writes]
     return Specialisation(
         graph=graph, run=run, executable=executable, inputs=inputs, is_over=is_over, places=places,
         sources=tuple(tracer.sources), fresh=tracer.cuts.last_sources(), outputs=outputs, structure=structure,
-        writes=tuple([(out, s, c and own) for (out, s, c), own in zip(writes, in_place, strict=True)]),
+        writes=tuple([(out, slot, own) for (out, slot, _), own in zip(writes, in_place, strict=True)]),
         grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
         types=tuple(v.type for v in tracer.builder.inputs), cuts=tuple(tracer.cuts.made),
         guards=tracer.cuts.last_guards(), trace_ms=trace_ms, compile_ms=(time.perf_counter() - start) * 1e3,
@@ -154,6 +154,7 @@ class _Recipes:
         self.tracer = tracer
         self.values: dict[Value, int] = {}
         self.tensors: dict[int, Tensor] = {}
+        self.kept: set[int] = set()  # outputs whose memory a result takes
         self._made: dict[int, Recipe] = {}
 
     def output(self, value: Value) -> int:
@@ -183,7 +184,10 @@ class _Recipes:
             return ("source", self._source_index(t))
         info = t._view
         if info is None:
-            return ("value", self.output(t._data), _history(t))
+            out = self.output(t._data)
+            is_first = out not in self.kept
+            self.kept.add(out)
+            return ("value", out, _history(t), is_first)
         if info.origin is not None:
             return ("view", self.of(info.origin), info.origin_ops)
         own = self.output(t._data) if t._node is not None else None
@@ -296,8 +300,11 @@ class _Maker:
             case "alias":
                 t = alias(views(recipe[4], alias(self.make(recipe[1]))))
                 return self._with_history(t, recipe[2], recipe[3])
-        t = wrap(self.outs[recipe[1]])
-        t._storage = self.histories.storages.get(recipe[1])
+        if recipe[3]:
+            t = wrap(self.outs[recipe[1]])
+            t._storage = self.histories.storages.get(recipe[1])
+        else:
+            t = wrap(owned(self.outs[recipe[1]]))
         return self._with_history(t, recipe[2], recipe[1])
 
     def _with_history(self, t: Tensor, history: str | None, out: int) -> Tensor:

@@ -371,6 +371,14 @@ class Tracer(Asking):
         self._written[id(root)] = root
         return False
 
+    def ends_before_rebasing(self, t: Tensor) -> bool:
+        """End the trace if a write to `t` gives a history to what an argument is a view of."""
+        origin = _origin(t)
+        if origin._data.__class__ is Value or origin._view is None:
+            return False
+        self.rebased(origin)
+        return True
+
     def rebased(self, t: Tensor) -> None:
         """`t` is about to get a history; for a tensor from outside that ends the trace."""
         if t._data.__class__ is not Value:

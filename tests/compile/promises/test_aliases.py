@@ -1,0 +1,83 @@
+"""Writes to arguments that share memory or values, or are views of what the caller keeps: as eagerly at each call."""
+
+import numpy as np
+import pytest
+from programs_compared import agree
+
+import jitgrad as jg
+
+
+def _leaf():
+    return jg.tensor(np.linspace(-1, 1, 12).reshape(4, 3), dtype=jg.float64, requires_grad=True)
+
+
+def _one_value_written_to_two_arguments(a, c):
+    c.fill_(0.3)
+    a.copy_(c)
+    return a.sum()
+
+
+def _one_result_written_to_two_arguments(a, c):
+    t = a.exp() + c
+    a.copy_(t)
+    c.copy_(t)
+    return t
+
+
+def _one_value_in_two_results(a, c):
+    t = a + c
+    u = jg.zeros_like(t)
+    u.copy_(t)
+    a.copy_(t)
+    return [t, u]
+
+
+@pytest.mark.parametrize(
+    "f", [_one_value_written_to_two_arguments, _one_result_written_to_two_arguments, _one_value_in_two_results]
+)
+def test_one_value_written_to_two_arguments(f):
+    def program(compile):
+        call = compile(f)
+        for n in (3, 3, 5, 5):
+            a, c = jg.linspace(0, 1, n), jg.linspace(1, 2, n)
+            result = call(a, c)
+            yield result, a, c
+            (result[0] if isinstance(result, list) else result).add_(1)
+            yield result, a, c
+
+    agree(program)
+
+
+def _a_part(a, c):
+    c.diagonal().fill_(1)
+    return (a * 2).sum()
+
+
+def _shifted(a, c):
+    c[1:] = c[:-1].clone()
+    return (a[1:] * 2).sum()
+
+
+def _transposed(a, c):
+    c.t().mul_(2)
+    return a.sum()
+
+
+def _through_an_expanded_view(a, c):
+    c.expand_as(c).copy_(a * 3)
+    return c.sum()
+
+
+@pytest.mark.parametrize("f", [_a_part, _shifted, _transposed, _through_an_expanded_view])
+def test_gradients_of_a_written_argument_reach_what_it_is_a_view_of(f):
+    def program(compile):
+        call = compile(f)
+        for share in (False, True, False, True):
+            leaf = _leaf()
+            h = leaf * 1
+            a = h[:-1]
+            c = a[...] if share else (_leaf() * 2)[1:]
+            (call(a, c) + (a * a).sum() + (h * 3).sum() + (c * 5).sum()).backward()
+            yield leaf.grad, h, a, c
+
+    agree(program)
