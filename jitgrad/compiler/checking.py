@@ -23,7 +23,9 @@ from ..counters import log
 from ..errors import located
 from ..tensor import Tensor, rebinding, wrap
 from .locating import culprit
+from .misses import source_name
 from .numeric import difference_of
+from .record import names_of_inputs
 from .specialise import REFUSED, Specialisation
 from .tree import Unknown
 
@@ -84,7 +86,8 @@ def checked(
     compiled: Any, specs: Sequence[Specialisation], leaves: Sequence[Any], structure: Any, run: Callable[[], Any]
 ) -> Any:
     """The result of `run`, a call of `compiled` that ends in one of `specs`, once it is found to be the eager one."""
-    tensors, generators = _reached(specs, leaves)
+    known, tensors, generators = _reached(specs, leaves)
+    names = [known.get(id(t), "an argument") for t in tensors]
     before = State(tensors, generators)
     result = run()
     if isinstance(result, Unknown) or result is REFUSED:
@@ -95,7 +98,7 @@ def checked(
     try:
         args, kwargs = _call(structure, leaves)
         want = _Outcome(compiled._f(*args, **kwargs), tensors)
-        difference = next(_differences(got, want), None)
+        difference = next(_differences(got, want, names), None)
         if difference is not None:
             before.restore()
             told = culprit(specs, leaves, before, lambda: _traced_anew(compiled, args, kwargs, tensors, want))
@@ -112,17 +115,21 @@ def _call(structure: Any, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[
     return (tuple(leaves), {}) if isinstance(structure, int) else pytree.unflatten(structure, leaves)
 
 
-def _reached(specs: Sequence[Specialisation], leaves: Sequence[Any]) -> tuple[list[Tensor], list[Any]]:
-    """The tensors that the paths read or write, and the generators that they draw from."""
+def _reached(specs: Sequence[Specialisation], leaves: Sequence[Any]) -> tuple[dict[int, str], list[Tensor], list[Any]]:
+    """The tensors that the paths read or write, with their names, and the generators that they draw from."""
     tensors = {id(x): x for x in leaves if isinstance(x, Tensor)}
     generators: dict[int, Any] = {}
+    names: dict[int, str] = {}
     for spec in specs:
+        known = names_of_inputs(spec)
         for source in (*spec.sources, *[s for s, _ in spec.grads]):
             of = getattr(source, "of", source)
             if hasattr(of, "tensor"):
-                tensors.setdefault(id(t := of.tensor(leaves)), t)
+                t = of.tensor(leaves)
+                tensors.setdefault(id(t), t)
+                names.setdefault(id(t), source_name(of, known))
         generators.update((id(g), g) for g, _ in spec.draws)
-    return list(tensors.values()), list(generators.values())
+    return names, list(tensors.values()), list(generators.values())
 
 
 class _Outcome:
@@ -157,10 +164,10 @@ def _traced_anew(compiled: Any, args: Any, kwargs: Any, tensors: Sequence[Tensor
     other = type(compiled)(compiled._f)
     got = _Outcome(other(*args, **kwargs), tensors)
     made = other.explain().specialisations
-    return (made[-1] if made else None), next(_differences(got, want), None) is None
+    return (made[-1] if made else None), next(_differences(got, want, [""] * len(tensors)), None) is None
 
 
-def _differences(got: _Outcome, want: _Outcome) -> Iterator[str]:
+def _differences(got: _Outcome, want: _Outcome, names: Sequence[str]) -> Iterator[str]:
     if got.structure != want.structure:
         yield "the results' structure"
         return
@@ -170,11 +177,10 @@ def _differences(got: _Outcome, want: _Outcome) -> Iterator[str]:
         if isinstance(x, Tensor) and isinstance(y, Tensor) and x._requires_grad != y._requires_grad:
             yield f"{name}: requires_grad is {x._requires_grad}, eager {y._requires_grad}"
         yield from _told(name, a, b)
-    for what, mine, theirs in (
-        ("the value of tensor", got.data, want.data), ("the .grad of tensor", got.grads, want.grads)
-    ):  # fmt: skip
-        for k, (a, b) in enumerate(zip(mine, theirs, strict=True)):
-            yield from _told(f"{what} {k} that the call reads", a, b)
+    for name, a, b in zip(names, got.data, want.data, strict=True):
+        yield from _told(f"the value of {name}", a, b)
+    for name, a, b in zip(names, got.grads, want.grads, strict=True):
+        yield from _told(f"{name}.grad", a, b)
     for k, (a, b) in enumerate(zip(got.gradients, want.gradients, strict=True)):
         if isinstance(a, list) and isinstance(b, list):
             for i, (g, h) in enumerate(zip(a, b, strict=True)):

@@ -349,7 +349,7 @@ def compile(
         >>> f(jg.zeros(2), jg.zeros(2))
         tensor([0., 0.])
     """
-    kept = {"fullgraph": fullgraph, "dump": dump, "on_recompile": on_recompile}
+    kept: dict[str, Any] = {"fullgraph": fullgraph, "dump": dump, "on_recompile": on_recompile}
     if f is None:
         return functools.partial(compile, **kept, check=check, disable=disable)
     if disable or isinstance(f, CompiledFunction):

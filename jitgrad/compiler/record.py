@@ -68,7 +68,7 @@ class Record:
 
     def _why(self, tree: Tree, leaves: Sequence[Any]) -> list[str]:
         names = names_of_inputs(next(iter(ends([tree])), None))
-        return broken_guards(tree.guards, leaves, self.f, self.states, names)
+        return broken_guards(tree.guards, leaves, self.f, self.states, names) if tree.guards is not None else []
 
     def traced(self, tracer: Tracer, ms: float) -> None:
         """A trace has ended."""

@@ -19,7 +19,8 @@ from jitgrad.ir.op import Op
 from jitgrad.ir.types import TensorType
 
 from ..arrays import may_share_memory, on_device, on_host
-from ..backend import DeviceArray, counters
+from ..backend import DeviceArray
+from ..counters import counters
 from ..mode import local
 from ..tensor import Tensor, wrap
 from .materialise import run_segment

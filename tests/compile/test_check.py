@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jitgrad as jg
-from jitgrad.compiler import CheckError
+from jitgrad.compiler import CheckError, specialise
 from jitgrad.compiler.guards import Guards
 from jitgrad.ir.ops.math import Tanh
 
@@ -45,6 +45,25 @@ def test_a_change_that_guards_miss_is_found(monkeypatch):
     ) as caught:
         net(jg.ones(3))
     assert "test_check.py" in str(caught.value)
+
+
+def test_a_lost_write_and_a_lost_history_are_found(monkeypatch):
+    @jg.compile(check=True)
+    def writes(x):
+        x.mul_(3)
+
+    x = jg.ones(4, 3).t()
+    writes(x)
+    with monkeypatch.context() as planted:
+        planted.setattr(specialise, "assign", lambda target, source: None)
+        with pytest.raises(CheckError, match=r"the value of x: element \[0, 0\] is 3.0, eager 9.0"):
+            writes(x)
+    w = jg.ones(3, requires_grad=True)
+    multiplies = jg.compile(lambda x: x * w, check=True)
+    multiplies(jg.ones(3))
+    monkeypatch.setattr(specialise._Maker, "_with_history", lambda self, t, history, out: t)
+    with pytest.raises(CheckError, match="requires_grad is False, eager True"):
+        multiplies(jg.ones(3))
 
 
 def test_what_is_right_passes_and_is_left_as_the_compiled_call_left_it():
