@@ -273,7 +273,7 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     if level is not None:
         level.write(t, value, what, assigned, uniform)
         value = lift(level, value)
-    elif mode.tracer is None or mode.tracer.ends_before_write(t) or _ends_before_rebasing(t, value):
+    elif mode.tracer is None or mode.tracer.ends_before_write(t) or _ends_before_taking(t, value):
         check_memory(t, what, uniform)
         assign(t._data, value._data)
     else:
@@ -288,9 +288,12 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     return t
 
 
-def _ends_before_rebasing(t: Tensor, value: Tensor) -> bool:
-    recorded = local.mode.grad and (value._requires_grad or t._requires_grad)
-    return recorded and local.mode.tracer.ends_before_rebasing(t)
+def _ends_before_taking(t: Tensor, value: Tensor) -> bool:
+    """Whether the trace ends before `t` takes the elements and the history of `value`."""
+    tracer = local.mode.tracer
+    if tracer.ends_before((value,)):
+        return True
+    return local.mode.grad and (value._requires_grad or t._requires_grad) and tracer.ends_before_rebasing(t)
 
 
 def check_memory(t: Tensor, what: str, uniform: bool = False) -> None:

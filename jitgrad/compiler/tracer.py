@@ -335,11 +335,9 @@ class Tracer(Asking):
         if self.arrays and self.changed_array(operands):
             self.materialise("a NumPy array that became a tensor was changed")
             return True
-        if not self._written:
-            return False
-        for t in operands:
-            fresh = t._data.__class__ is not Value and id(t) not in self.outside and self.root(t)[0] is t
-            if fresh and any(may_share_memory(t._data, w._data) for w in self._written.values()):
+        for root in [self.root(t)[0] for t in operands] if self._written else ():
+            fresh = root._data.__class__ is not Value and id(root) not in self.outside
+            if fresh and any(may_share_memory(root._data, w._data) for w in self._written.values()):
                 self.materialise("a tensor shares memory with one that was written in place")
                 return True
         return False

@@ -81,3 +81,32 @@ def test_gradients_of_a_written_argument_reach_what_it_is_a_view_of(f):
             yield leaf.grad, h, a, c
 
     agree(program)
+
+
+def _read_after_a_write(a, b, c):
+    b.clamp_(-0.5, 0.5)
+    return a * 1
+
+
+def _copied_after_a_write(a, b, c):
+    b.clamp_(-0.5, 0.5)
+    b.copy_(a)
+    return c * 2
+
+
+def _copied_to_another_after_a_write(a, b, c):
+    b.clamp_(-0.5, 0.5)
+    c.copy_(a)
+    return b + c
+
+
+@pytest.mark.parametrize("f", [_read_after_a_write, _copied_after_a_write, _copied_to_another_after_a_write])
+def test_views_of_different_tensors_that_share_memory(f):
+    def program(compile):
+        call = compile(f)
+        for n in (10, 10, 10, 12, 10):
+            h = jg.linspace(-1, 1, n) * 1
+            a, b, c = h[:-1], h[:-1].detach(), jg.linspace(-3, 3, n - 1)
+            yield call(a, b, c), a, b, c
+
+    agree(program)
