@@ -11,6 +11,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def networks(widths: tuple[int, ...]) -> tuple[Any, Any]:
 
     def layers(nn: Any) -> list[Any]:
         found: list[Any] = []
-        for n, m in zip(widths[:-1], widths[1:], strict=True):
+        for n, m in pairwise(widths):
             found += [nn.Linear(n, m), nn.Tanh()]
         return found[:-1]
 

@@ -108,7 +108,8 @@ def join(
     constants = [c for call in calls for c in call.run._constants]
     code, first, arena = Code(), len(types), len(types) + len(constants)
     for k, stage in enumerate(stages):
-        together, apart = [], []
+        together: list[tuple[Call, Encoder]] = []
+        apart: list[tuple[Call, Encoder]] = []
         for call in stage:
             encoder = Encoder(call.plan, call.addresses, _Numbers(call, first, arena))
             first += len(call.run._constants)

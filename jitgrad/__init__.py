@@ -77,12 +77,12 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .autograd import forward_ad as _forward_ad
+from .autograd import functional as _functional
 from .autograd import gradcheck as _gradcheck
 from .compiler import assert_no_compile, compile
 from .device import device, get_default_device, set_default_device
 from .export import export, load_program
-from .autograd import forward_ad as _forward_ad
-from .autograd import functional as _functional
 from .func import vmap
 from .functions import (
     arithmetic as _arithmetic,
@@ -231,7 +231,7 @@ __all__ = [
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex64", "complex128", "config",
     "contiguous_format", "cuda", "default_generator", "device", "double", "dtype", "dump", "enable_grad", "export",
     "fft", "float16", "float32", "float64", "func", "get_default_device", "half", "inference_mode", "int8", "int16",
-    "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long", "masked",
-    "memory_format", "nn", "no_grad", "optim", "preserve_format", "profiler", "random", "set_default_device",
+    "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long",
+    "masked", "memory_format", "nn", "no_grad", "optim", "preserve_format", "profiler", "random", "set_default_device",
     "set_grad_enabled", "short", "signal", "special", "strided", "testing", "train", "uint8", "utils", "vision", "vmap",
 ]  # fmt: skip

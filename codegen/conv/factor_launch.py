@@ -6,9 +6,9 @@ from typing import Final
 
 from jitgrad.ir.graph import Node
 
+from ..loops.tile import FACTOR, TURNED, TileKernel
 from ..lower.kernel_builder import Launch
 from .factor_ops import FactorProduct, TurnedFactor, factor_tile
-from .kernel import FACTOR, TURNED, TileKernel
 from .target import TileTarget
 
 _CHUNK: Final = 32  # rows of one task: what they have of the first factor stays in a core's first cache

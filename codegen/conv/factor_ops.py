@@ -107,7 +107,8 @@ class FactorProduct(TileOp):
         """`numpy.matmul`."""
         x, packed = operands
         w = packed.swapaxes(0, 1).reshape(packed.shape[1], -1)[:, : self.columns]
-        return np.asarray(np.matmul(x.T if self.swapped else x, w))
+        product: Array = np.matmul(x.T if self.swapped else x, w)
+        return product
 
 
 def factor_tile(rows: int, columns: int, lanes: int, target: TileTarget) -> TileShape:

@@ -11,11 +11,11 @@ from jitgrad.ir.graph import Node
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 from jitgrad.ir.types import Shape, TensorType
 
+from ..loops.tile import CHANNELS, SLOTS, TileKernel
 from ..lower.kernel_builder import Launch
 from .factor_launch import factor_launch, turned_launch
 from .factor_ops import FactorProduct, TurnedFactor
 from .frame import Frame, sizes
-from .kernel import CHANNELS, SLOTS, TileKernel
 from .ops import TileConv, TileTransposed, TileWeightGrad, kernel_of, multiplications
 from .phases import Phase, phases
 from .pixel_launch import pixel_launch, pixel_weight_launch

@@ -8,9 +8,9 @@ from typing import Final
 from jitgrad.ir.graph import Node
 from jitgrad.ir.types import TensorType
 
+from ..loops.tile import PIXELS, PIXELS_WEIGHT, SLOTS, TileKernel
 from ..lower.kernel_builder import Launch
 from .frame import Frame, sizes
-from .kernel import PIXELS, PIXELS_WEIGHT, SLOTS, TileKernel
 from .pixel_ops import PixelConv, PixelWeightGrad
 from .schedule import MIN_TASKS, TileShape, Work, blocks
 from .target import TileTarget

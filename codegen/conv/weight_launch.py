@@ -9,9 +9,9 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.graph import Node
 from jitgrad.ir.types import Shape, TensorType
 
+from ..loops.tile import CHANNELS_WEIGHT, SLOTS, TileKernel
 from ..lower.kernel_builder import Launch
 from .frame import Frame, sizes
-from .kernel import CHANNELS_WEIGHT, SLOTS, TileKernel
 from .ops import TileWeightGrad, multiplications
 from .schedule import MIN_TASKS, TASK_FLOPS, TileShape, Work, blocks, tile_shape
 from .target import TileTarget

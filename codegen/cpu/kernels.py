@@ -21,10 +21,10 @@ from typing import Final, TypeAlias
 from llvmlite import ir
 
 from ..cache import COUNTERS, disk_cache
-from ..conv.kernel import TileKernel
 from ..conv.target import TileTarget
 from ..loops import printer
 from ..loops.ir import Kernel
+from ..loops.tile import TileKernel
 from . import target
 from .emit import emit_kernel
 from .options import EmitOptions

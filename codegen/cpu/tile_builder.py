@@ -10,7 +10,7 @@ from llvmlite import ir
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 
-from ..conv.kernel import SLOTS
+from ..loops.tile import SLOTS
 from . import emit_convert
 from .emit_types import I1, I32, I64, POINTER, memory_type, ramp_constant, register_type, splat, splat_constant
 from .tile_memory import counted, declared, masked_read, masked_write, suffix

@@ -15,7 +15,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from ..conv.kernel import TileKernel
+from ..loops.tile import TileKernel
 from .emit_types import I32, I64, POINTER
 from .tile_builder import TileBuilder
 from .tile_memory import declared

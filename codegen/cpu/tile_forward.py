@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ..conv.kernel import PHASE_SLOTS, SLOTS, TileKernel
+from ..loops.tile import PHASE_SLOTS, SLOTS, TileKernel
 from .emit_types import I64
 from .tile_builder import Numbers, TileBuilder
 

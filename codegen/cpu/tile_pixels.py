@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ..conv.kernel import TileKernel
+from ..loops.tile import TileKernel
 from .emit_types import I64
 from .tile_planes import PlanesBuilder
 

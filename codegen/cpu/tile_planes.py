@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ..conv.kernel import TileKernel
+from ..loops.tile import TileKernel
 from .emit_types import I32, I64, lane_order, undefined
 from .tile_builder import Numbers, TileBuilder
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from ..conv.kernel import CHANNELS, CHANNELS_WEIGHT, FACTOR, PIXELS, PIXELS_WEIGHT, TURNED, TileKernel
+from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, FACTOR, PIXELS, PIXELS_WEIGHT, TURNED, TileKernel
 from .tile_factor import emit_factor, emit_turned
 from .tile_forward import emit_forward
 from .tile_pixels import emit_pixels

@@ -12,10 +12,10 @@ from jitgrad.ir.graph import Value
 from jitgrad.ir.scalar import Const, Expr, Number
 from jitgrad.ir.types import Shape
 
-from ..conv.kernel import TileKernel
 from ..fuse.element import ZERO, Element, Index, RuntimeNumber, postorder, rebuild
 from ..loops.ir import Buffer, Kernel, LoopVar, Stmt, Store, load, param, slot
 from ..loops.renumber import renumbered
+from ..loops.tile import TileKernel
 from .affine import LITERAL_ONE, LITERAL_ZERO, Affine, Coefficient, affine_of
 from .nest import Axis
 

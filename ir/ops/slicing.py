@@ -291,7 +291,7 @@ class Concat(IndexMap):
         return (first.with_shape(tuple(shape)),)
 
     def can_emit(self, *operands: TensorType) -> bool:
-        """Few enough operands for a kernel of the CPU's, which takes 128 buffers and asks for each element where it is."""
+        """Few enough operands for a kernel of the CPU's, which takes 128 buffers and asks each element's place."""
         return super().can_emit(*operands) and (len(operands) <= _FEW or operands[0].device.type != "cpu")
 
     def reference(self, *operands: Array) -> Array:

@@ -10,8 +10,7 @@ from typing import Any
 
 from jitgrad.codegen.compile import EXCLUSIVE
 from jitgrad.codegen.describe import kernels_of
-from jitgrad.codegen.program_text import kernel_text
-from jitgrad.codegen.program_text import groups_text, kernels_text, plan_text
+from jitgrad.codegen.program_text import groups_text, kernel_text, kernels_text, plan_text
 
 __all__ = ["EXCLUSIVE", "kernel_texts", "native_texts", "stage_texts"]
 

@@ -30,8 +30,8 @@ from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.expressions import ExpressionReader
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.instantiate import instantiate
-from jitgrad.ir.registry import REGISTRY
 from jitgrad.ir.parser import GraphReader
+from jitgrad.ir.registry import REGISTRY
 from jitgrad.ir.symbols import Expression, SymbolicInt
 from jitgrad.ir.tokens import Token, Tokens
 from jitgrad.ir.verify import verify

@@ -112,7 +112,7 @@ def test_what_cannot_be_saved_is_named(tmp_path):
 
 def test_files_that_are_not_ours():
     for content in (b"", b"12345", b"PK\x03\x04" + bytes(100), (10).to_bytes(8, "little") + b"{not json}"):
-        with pytest.raises(ValueError, match="neither a safetensors file nor|zip archive is damaged"):
+        with pytest.raises(ValueError, match=r"neither a safetensors file nor|zip archive is damaged"):
             jg.load(io.BytesIO(content))
     file = io.BytesIO()
     metadata = {"jitgrad": json.dumps({"format": 99, "object": None})}

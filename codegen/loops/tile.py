@@ -8,7 +8,7 @@ from typing import Final
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 
-from ..loops.ir import Buffer, Stmt
+from .ir import Buffer, Stmt
 
 CHANNELS, CHANNELS_WEIGHT = "channels", "channels weight"
 PIXELS, PIXELS_WEIGHT = "pixels", "pixels weight"
