@@ -43,7 +43,7 @@ class _Normalised(Op):
 
     def _shifted_reference(self, x: Array) -> Array:
         x = x.astype(accumulator_dtype(dtypes.FROM_NUMPY[x.dtype]).np, copy=False)
-        return x - np.max(x, axis=self.axis, keepdims=True)
+        return x - np.maximum.reduce(x, self.axis, keepdims=True)
 
     def _cotangent(self, b: Builder, cotangent: Value | None, y: Value) -> tuple[Term, Term]:
         """The cotangent and the result, in float32 for the half types."""
@@ -71,7 +71,7 @@ class Softmax(_Normalised):
             return x.copy()
         with np.errstate(all="ignore"):
             out = np.exp(self._shifted_reference(x))
-            out /= out.sum(axis=self.axis, keepdims=True)
+            out /= np.add.reduce(out, self.axis, keepdims=True)
         return out.astype(x.dtype, copy=False)
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
@@ -110,7 +110,7 @@ class LogSoftmax(_Normalised):
             return x.copy()
         with np.errstate(all="ignore"):
             out = self._shifted_reference(x)
-            out -= np.log(np.exp(out).sum(axis=self.axis, keepdims=True))
+            out -= np.log(np.add.reduce(np.exp(out), self.axis, keepdims=True))
         return out.astype(x.dtype, copy=False)
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
