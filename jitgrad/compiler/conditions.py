@@ -27,6 +27,9 @@ def conditions(f: Callable[..., Any], key: Any, spec: Any, states: States, names
     return [*found, *told]
 
 
+_USUAL_OF_ARGUMENTS = {".requires_grad": "False", " device": "cpu", " strides": "contiguous", " is read-only": "False"}
+
+
 def _shown(facts: Facts) -> Iterator[str]:
     for name, text in facts.items():
         if "(tensor 0x" in text:
@@ -35,7 +38,7 @@ def _shown(facts: Facts) -> Iterator[str]:
             " (0x" in text
             or name.endswith((" state", " content"))
             or "default defaults" in name
-            or (name.endswith(".requires_grad") and text == "False")
+            or any(name.endswith(end) and text == usual for end, usual in _USUAL_OF_ARGUMENTS.items())
         ):
             continue
         elif name.startswith("arg ") and "[" in text and text[0].isalpha():

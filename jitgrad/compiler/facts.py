@@ -91,13 +91,20 @@ def _of_argument(name: str, part: Any) -> Facts:
     shape, dtype, requires_grad, layout, same, hooks = part
     found = {f"arg {name}": str(tensor_type(shape, dtype))}
     found[f"arg {name}.requires_grad"] = str(requires_grad)
-    if layout is not True:
-        found[f"arg {name} layout"] = short(layout)
+    found.update(_of_layout(f"arg {name}", layout))
     if same is not None:
         found[f"arg {name} object"] = _identity(same.x)
     if hooks is not None:
         found[f"arg {name} gradient hooks"] = short(hooks)
     return found
+
+
+def _of_layout(name: str, layout: Any) -> Facts:
+    """What `memory.layout` says: the device, the strides, whether the array can be written."""
+    parts = [True] if layout is True else list(layout)
+    device = parts.pop(0) if hasattr(parts[0], "type") else "cpu"
+    strides = f"{tuple(parts[:-1])} bytes" if parts[:-1] else "contiguous"
+    return {f"{name} device": str(device), f"{name} strides": strides, f"{name} is read-only": str(not parts[-1])}
 
 
 def _mode(name: str, value: Any) -> str:

@@ -29,7 +29,7 @@ class Places:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._before: list[tuple[Any, str, Any]] = []
-        self._stepwise: dict[int, tuple[Any, Any, Any]] = {}  # by identity: the executable, how it runs, its steps
+        self._stepwise: dict[int, tuple[Any, Any, Any, Any]] = {}  # by identity: an executable, its twin, its steps
         self._clones: set[int] = set()  # identities of what runs them
 
     def exchange(self) -> None:
@@ -132,7 +132,7 @@ class Places:
         if id(executable) in self._clones:
             return call(executable, inputs)
         known = self._stepwise.get(id(executable)) or self._prepared(executable)
-        _, run, steps = known
+        _, run, steps, told = known
         recorder, options = self.recorder, self.recorder.options
         began = _now()
         outputs, spans = run(inputs)
@@ -142,17 +142,17 @@ class Places:
         recorder.add(executable.name, "executable", began, ended, cpu_memory_usage=memory, input_shapes=shapes)
         for number, start, end in spans:
             step = steps[number]
-            lines = dict.fromkeys(str(n.location) for n in step.nodes if n.location is not None)
             recorder.add(
                 step.title, step.kind, start, end, flops=step.flops if options.with_flops else 0, bytes=step.bytes,
-                args={"shape": step.shape, "ops": [n.op.name for n in step.nodes], "lines": list(lines)},
+                args=told[number],
             )  # fmt: skip
         return outputs
 
-    def _prepared(self, executable: Any) -> tuple[Any, Any, Any]:
+    def _prepared(self, executable: Any) -> tuple[Any, Any, Any, Any]:
         with self.recorder.during(f"prepare {executable.name}", "profiler"):
             run = code_generation().stepwise.Stepwise(executable)
-            known = executable, run, steps_of(executable)
+            steps = steps_of(executable)
+            known = executable, run, steps, [_told(step) for step in steps]
         self._clones.add(id(run.clone))
         self._stepwise[id(executable)] = known
         return known
@@ -165,6 +165,12 @@ class Places:
         synchronize()
         self.recorder.add(executable.name, "executable", began, _now(), args={"device": "cuda"})
         return outputs
+
+
+def _told(step: Any) -> dict[str, Any]:
+    """What traces show of a step beside its times."""
+    lines = dict.fromkeys(str(n.location) for n in step.nodes if n.location is not None)
+    return {"shape": step.shape, "ops": [n.op.name for n in step.nodes], "lines": list(lines)}
 
 
 def _method(run: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:

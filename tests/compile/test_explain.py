@@ -55,7 +55,9 @@ def test_arguments_modes_and_the_users_line():
 
     f(jg.ones(2, 3))
     f(jg.ones(2, 3).t())
-    assert "arg x: dim 0 2 -> 3, dim 1 3 -> 2" in last_miss(f) and "arg x layout" in last_miss(f)
+    assert "arg x: dim 0 2 -> 3, dim 1 3 -> 2" in last_miss(
+        f
+    ) and "arg x strides: contiguous -> (4, 12) bytes" in last_miss(f)
     f(jg.ones(2, 3), flag="on")
     assert last_miss(f) == "arg flag: not given -> 'on'"
     f(jg.ones(2, 3, dtype=jg.float64))
