@@ -111,11 +111,12 @@ class _Computed:
         return self._arrays[value] if value.node is not None else owned(self._arrays[value])
 
     def own(self, value: Value) -> Any:
-        """An array of `value` with memory that nothing else has."""
-        if value in self._fresh:
+        """An array of `value` with memory that nothing else has, contiguous as the trace took it to be."""
+        array = self._arrays[value]
+        if value in self._fresh and array.flags.c_contiguous:
             self._fresh.discard(value)
-            return self._arrays[value]
-        return owned(self._arrays[value])
+            return array
+        return owned(array, "C")
 
 
 def _computed(tracer: Tracer, wanted: list[Value]) -> _Computed:

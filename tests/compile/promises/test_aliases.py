@@ -110,3 +110,23 @@ def test_views_of_different_tensors_that_share_memory(f):
             yield call(a, b, c), a, b, c
 
     agree(program)
+
+
+def test_contiguous_is_contiguous_where_a_trace_ends():
+    def program(compile):
+        seen = []
+
+        def f(x):
+            t = x.t().contiguous()
+            seen.append(t)
+            print(end="")
+            flat = t.view(-1)
+            flat[0] = 7
+            return t
+
+        call = compile(f)
+        for n in (3, 3, 4, 3):
+            t = call(jg.rand(n, 2))
+            yield t, t.stride(), t.is_contiguous(), seen[-1] is t
+
+    agree(program)
