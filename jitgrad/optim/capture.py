@@ -109,7 +109,8 @@ def _split(
 
 def _numbers(nodes: Sequence[Node], given: set[Value]) -> set[Value]:
     """The 0-d values that follow from those `given` and constants, with them."""
-    found, constants = set(given), set()
+    found = set(given)
+    constants: set[Value] = set()
     for node in nodes:
         if constants.issuperset(node.operands):
             constants.update(node.results)

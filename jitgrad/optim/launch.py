@@ -62,19 +62,19 @@ class Launcher:
     def step(self, optimizer: ByParameter) -> bool:
         """Take one step, if that can be one native call by now."""
         mask = tuple([p._grad is not None for p in self.params])
-        columns = self._columns_of.get(mask, ())
-        if columns == ():
-            columns = self._columns_of[mask] = self._columns(optimizer, mask)
+        if mask not in self._columns_of:
+            self._columns_of[mask] = self._columns(optimizer, mask)
+        columns = self._columns_of[mask]
         if columns is None:
             return False
         cohorts = _cohorts(columns)
         key = mask, cohorts
-        launch = self._kept.get(key, self)
-        if launch is self:  # seen for the first time
+        if key not in self._kept:  # seen for the first time
             if len(self._kept) >= _MOST:
                 self._kept.clear()
             self._kept[key] = None
             return False
+        launch = self._kept[key]
         if launch is None:
             active = [m for m, is_there in zip(self.members, mask, strict=True) if is_there]
             launch = self._kept[key] = build(optimizer, active, cohorts) or _Never()
@@ -127,26 +127,31 @@ def build(
     optimizer: ByParameter, members: Sequence[tuple[int, dict[str, Any], Tensor]], cohorts: tuple[int, ...] | None
 ) -> Launch | None:
     """A launch for these parameters with their groups; None if there can't be one."""
-    table, updates = _Table([p for _, _, p in members]), {}
+    table = _Table([p for _, _, p in members])
+    updates: dict[Any, Update | None] = {}
     for k, (number, group, p) in enumerate(members):
         state = dict.get(optimizer.state, p) or {}
-        arrays = [p._data, p._grad._data, *[t._data for t in state.values()]]
+        arrays = [p._data, _gradient(p), *[t._data for t in state.values()]]
         if any(x.__class__ is not _ndarray for x in arrays):
             return None
         kind = (number, *[(x.shape, x.dtype) for x in arrays], tuple(state))
-        update = updates.get(kind, ())
-        if update == ():
-            update = updates[kind] = capture(optimizer, group, p)
+        if kind not in updates:
+            updates[kind] = capture(optimizer, group, p)
+        update = updates[kind]
         if update is None:
             return None
         table.add(update, number, 0 if cohorts is None else cohorts[k], k, p, state)
     return table.launch()
 
 
+def _gradient(p: Any) -> Any:
+    return p._grad._data
+
+
 class _Table:
     """Numbers the arrays of a launch, gradients first, and lists the calls."""
 
-    def __init__(self, params: list[Tensor]) -> None:
+    def __init__(self, params: list[Any]) -> None:
         self.params = params
         self.numbers: dict[Any, int] = {}
         self.holders: list[Any] = []  # behind the gradients: a tensor, or an array of the launch's own
@@ -161,7 +166,7 @@ class _Table:
         self, update: Update, group: int, cohort: int, k: int, p: Tensor, state: dict[str, Any]
     ) -> None:  # fmt: skip
         """The update of parameter `k` of the launch."""
-        tensors = {("param",): p, **{("state", name): t for name, t in state.items()}}
+        tensors: dict[Role, Tensor] = {("param",): p, **{("state", name): t for name, t in state.items()}}
 
         def place(role: Role) -> int:
             match role[0]:
@@ -226,7 +231,7 @@ class _Table:
     def launch(self) -> Launch | None:
         """The launch, if nothing that is written shares memory with anything else."""
         fixed = [x._data if isinstance(x, Tensor) else x for x in self.holders]
-        grads = [p._grad._data for p in self.params]
+        grads = list(map(_gradient, self.params))
         written = list({id(t): t for t in self.written}.values())
         owned = {id(t) for t in written}
         if len(owned) != len(self.written) or any(overlaps_itself(t._data) for t in written):
@@ -245,7 +250,7 @@ class Launch:
     __slots__ = ("_fixed", "_joined", "_owners", "_params", "_reads", "_storages", "_types")
 
     def __init__(
-        self, joined: Any, params: list[Tensor], fixed: list[Any], reads: list[tuple[Any, Any]], written: list[Tensor]
+        self, joined: Any, params: list[Any], fixed: list[Any], reads: list[tuple[Any, Any]], written: list[Tensor]
     ) -> None:
         self._joined = joined
         self._params = params
@@ -277,4 +282,4 @@ def launched(optimizer: ByParameter) -> bool:
     launcher = optimizer.__dict__.get("_launcher")
     if launcher is None or not launcher.holds(optimizer):
         launcher = optimizer.__dict__["_launcher"] = Launcher(optimizer)
-    return launcher.step(optimizer)  # type: ignore[no-any-return]
+    return launcher.step(optimizer)

@@ -59,7 +59,7 @@ class SGD(ByParameter):
 
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """Nothing without momentum; with it, the first step starts the mean."""
-        return self.state[p] if self.needs_state(group) else {}  # type: ignore[no-any-return]
+        return self.state[p] if self.needs_state(group) else {}
 
     def _update(self, p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any], numbers: dict[str, Any]) -> None:
         if "weight_decay" in numbers:
