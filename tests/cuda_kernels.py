@@ -13,7 +13,7 @@ from jitgrad.codegen.cuda.mapping import Geometry, map_kernel
 from jitgrad.codegen.cuda.memory import memory_view
 from jitgrad.codegen.cuda.source import kernel_source
 from jitgrad.codegen.cuda.target import Target
-from jitgrad.codegen.fuse import HostStep, KernelStep, ProductStep, fuse
+from jitgrad.codegen.fuse import ControlStep, HostStep, KernelStep, ProductStep, fuse
 from jitgrad.codegen.fuse.program import Program
 from jitgrad.codegen.loops.ir import Kernel
 from jitgrad.codegen.loops.verify import verify_kernel
@@ -77,7 +77,7 @@ def run_program(
                 arrays = [scratch[o] if o in scratch else memory[program.memory_of(o)] for o in launch.operands]
                 run_launch(launch, [a.reshape(-1) for a in arrays])
         else:
-            assert isinstance(step, (ProductStep, HostStep))
+            assert isinstance(step, (ProductStep, HostStep, ControlStep))
             operands = [_value(program, memory, v) for v in step.node.operands]
             results = apply_reference(step.node.op, operands)
             memory.update({v: np.ascontiguousarray(r) for v, r in zip(step.node.results, results)})
