@@ -155,7 +155,8 @@ class _Outcome:
                 given = grad([x], inputs, [wrap(cotangent)], retain_graph=True, allow_unused=True)
             except JitgradError:  # the call has used up the graph, as a training step does
                 given = ()
-            gradients = [None if g is None else _copy(g) for g in given]
+            # A branch not taken gives None eagerly, and zeros in a graph that holds both.
+            gradients = [None if g is None or not (array := _copy(g)).any() else array for g in given]
             found.append(gradients if any(g is not None for g in gradients) else None)
         return found
 
