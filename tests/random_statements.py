@@ -32,7 +32,7 @@ RESULTS = [
     "jg.nn.functional.dropout({x}, 0.5)", "{x}.index_select(0, jg.tensor([{i}, 0]))", "jg.zeros_like({x})",
     "jg.autograd.grad(({x} * {x}).sum(), {x}, create_graph=True)[0] if {x}.requires_grad else {x}",
     "{x}.clone(memory_format=jg.contiguous_format)", "{x}.repeat(2, *[1] * ({x}.ndim - 1))",
-    "{x}.gather(0, ({x} > 0).long())",
+    "{x}.gather(0, ({x} > 0).long() % {x}.shape[0])",
 ]  # fmt: skip
 
 WRITES = [
@@ -46,7 +46,8 @@ WRITES = [
     "{x}.copy_({x}.t())", "{x}.detach().mul_(2)", "{x}.detach_()", "{x}.swapaxes(0, -1).copy_({x})",
     "with jg.no_grad():\n    {x}.mul_(0.5)", "with jg.no_grad():\n    {x}.copy_({y})",
     "with jg.no_grad():\n    {new} = {x}[{i}:] * 2", "{x}[..., 0] = {x}[..., -1]", "{x}.diagonal().fill_(1)",
-    "{x}.scatter_(0, ({x} > 0).long(), 0.5)", "jg.cumsum({x}, 0, out={z})", "{x}.uniform_(-1, 1)", "{x}.reciprocal_()",
+    "{x}.scatter_(0, ({x} > 0).long() % {x}.shape[0], 0.5)", "jg.cumsum({x}, 0, out={z})", "{x}.uniform_(-1, 1)",
+    "{x}.reciprocal_()",
 ]  # fmt: skip
 
 BRANCHES = [
