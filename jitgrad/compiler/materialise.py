@@ -159,8 +159,8 @@ def _fill_view(t: Tensor, data: _Computed) -> None:
     array = base._data
     for op in t._view.ops:
         array = op.reference(array) if array.__class__ is np.ndarray else data_op(op, array)
-    if array.__class__ is np.ndarray and base._data.flags.writeable and not array.flags.writeable:
-        array.flags.writeable = True  # NumPy marks what repeats elements
+        if array.__class__ is np.ndarray and base._data.flags.writeable and not array.flags.writeable:
+            array.flags.writeable = True  # NumPy marks what repeats elements
     t._data, t._view = array, _rooted(t._view)
 
 

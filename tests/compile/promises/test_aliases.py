@@ -130,3 +130,22 @@ def test_contiguous_is_contiguous_where_a_trace_ends():
             yield t, t.stride(), t.is_contiguous(), seen[-1] is t
 
     agree(program)
+
+
+def test_views_that_repeat_elements_where_a_trace_ends():
+    def program(compile):
+        kept = []
+
+        def f(x):
+            t = x * 2
+            kept.append(t)
+            shown = t.expand(2, *t.shape).unfold(0, 2, 1)
+            print(end="")
+            t[0] = 7
+            return shown
+
+        call = compile(f)
+        for n in (3, 3, 4, 3):
+            yield call(jg.rand(n, 2)), kept[-1]
+
+    agree(program)
