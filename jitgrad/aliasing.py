@@ -148,7 +148,7 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
     if isinstance(t._data, LevelData):
         out = wrap(t._data.copied())
         t._data.level.note((out,))
-    elif mode.tracer is not None:
+    elif mode.tracer is not None and not mode.tracer.ends_before((t,), op):
         return apply(op, t)
     else:
         out = wrap(owned(t._data, "C" if 0 in _strides_of_long_axes(t._data) else order))
@@ -162,7 +162,7 @@ def copied(op: View, t: Tensor) -> Tensor:
     mode = local.mode
     if isinstance(t._data, LevelData):
         return copy(view(op, t))
-    if mode.tracer is not None:
+    if mode.tracer is not None and not mode.tracer.ends_before((t,), op):
         return apply(op, t)
     infer(op, (t.type_,))
     out = wrap(owned(_seen_through(op, t, t._data), "C"))

@@ -100,7 +100,16 @@ def _copied_to_another_after_a_write(a, b, c):
     return b + c
 
 
-@pytest.mark.parametrize("f", [_read_after_a_write, _copied_after_a_write, _copied_to_another_after_a_write])
+def _turned_after_a_write(a, b, c):
+    b.clamp_(-0.5, 0.5)
+    turned, cloned = a.flip(0), a.clone()
+    a.add_(1)
+    return [turned, cloned]
+
+
+@pytest.mark.parametrize(
+    "f", [_read_after_a_write, _copied_after_a_write, _copied_to_another_after_a_write, _turned_after_a_write]
+)
 def test_views_of_different_tensors_that_share_memory(f):
     def program(compile):
         call = compile(f)
