@@ -20,7 +20,7 @@ from jitgrad.ir.op import IndexMap, Load, op
 from jitgrad.ir.scalar import Expr
 from jitgrad.ir.types import TensorType
 
-from .ops import TileOp
+from ..loops.tile import TileOp
 from .schedule import TileShape
 from .target import TileTarget
 

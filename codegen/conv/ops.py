@@ -22,7 +22,7 @@ from jitgrad.ir.builder import Builder
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import ShapeError, operand_lines
 from jitgrad.ir.graph import Node, Value
-from jitgrad.ir.op import Op, op
+from jitgrad.ir.op import op
 from jitgrad.ir.ops.broadcast import Sum, accumulator_dtype
 from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
 from jitgrad.ir.ops.creation import Full
@@ -31,12 +31,10 @@ from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.slicing import Pad, Slice
 from jitgrad.ir.types import Shape, TensorType
 
+from ..loops.tile import TileOp
+
 Array = np.ndarray[Any, Any]
 _ORDER: Final = {1: (0,), 2: (1, 0), 3: (0, 2, 1)}  # of the kernel's places in a packed weight
-
-
-class TileOp(Op):
-    """An op that tile kernels run."""
 
 
 class _WithEpilogue(TileOp):
@@ -272,6 +270,6 @@ def multiplications(node: Node) -> int:
 
 
 __all__ = [
-    "TileConv", "TileOp", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "overlap", "packed_bias",
+    "TileConv", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "overlap", "packed_bias",
     "packed_shape", "packed_weight", "unpacked_weight_gradient",
 ]  # fmt: skip

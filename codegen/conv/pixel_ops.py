@@ -17,7 +17,8 @@ from jitgrad.ir.ops.broadcast import accumulator_dtype
 from jitgrad.ir.ops.conv import Conv, ConvWeightGrad
 from jitgrad.ir.types import Shape, TensorType
 
-from .ops import TileOp, overlap
+from ..loops.tile import TileOp
+from .ops import overlap
 
 Array = np.ndarray[Any, Any]
 

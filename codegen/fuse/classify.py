@@ -18,8 +18,8 @@ from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.scalar import MATH, Arg, Expr, Fn, Number
 from jitgrad.ir.types import TensorType
 
-from ..conv.ops import TileOp
 from ..loops.ir import LoopVar
+from ..loops.tile import TileOp
 from .element import Index, canonical_index, walk
 
 _COST: Final = {Fn.DIV: 4, Fn.REM: 6, Fn.SQRT: 4, Fn.POW: 24, Fn.LGAMMA: 40}

@@ -1,4 +1,4 @@
-"""What tells one tile kernel from another: all else about a convolution is a run-time number."""
+"""Tile kernels: the ops that they run, and what tells one from another. All else is a run-time number."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jitgrad.ir.dtypes import DType
+from jitgrad.ir.op import Op
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 
 from .ir import Buffer, Stmt
@@ -29,6 +30,10 @@ _NUMBERS: Final = (
 )  # fmt: skip
 SLOTS: Final = {name: n for n, name in enumerate(_NUMBERS)}
 PHASE_SLOTS: Final = 3  # of each phase, behind the others: places along the width, columns to skip, weights to skip
+
+
+class TileOp(Op):
+    """An op that tile kernels run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import pytest
 from properties.comparison import assert_same_bits
 
 from jitgrad.codegen import CompileOptions, compile_graph
-from jitgrad.codegen.conv.ops import TileOp
 from jitgrad.codegen.conv.phases import phases
 from jitgrad.codegen.conv.rules import tile_rules
 from jitgrad.codegen.conv.schedule import SCRATCH_BYTES, TileShape, Work, blocks, tile_shape
 from jitgrad.codegen.conv.target import TileTarget
 from jitgrad.codegen.cpu.threads import get_num_threads, set_num_threads
 from jitgrad.codegen.fuse import TileStep
+from jitgrad.codegen.loops.tile import TileOp
 from jitgrad.ir import dtypes, interpreter
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.ops.activation import Relu
