@@ -346,7 +346,7 @@ def protect(t: Tensor, value: Tensor, since: int) -> None:
         for i, owner in enumerate(node.owners):
             if owner is storage or owner is t or (isinstance(owner, Tensor) and owner._storage is storage):
                 node.owners = (*node.owners[:i], None, *node.owners[i + 1 :])
-                if not tracing:
+                if not tracing or isinstance(node.saved[i], (np.ndarray, DeviceArray)):  # the trace may have ended
                     node.saved = (*node.saved[:i], owned(node.saved[i]), *node.saved[i + 1 :])
         stack.extend(e if isinstance(e, TapeNode) else e[0] if isinstance(e, tuple) else None for e in node.edges)
 

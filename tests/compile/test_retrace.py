@@ -386,3 +386,19 @@ def test_states_of_random_generators():
             yield f(X)
 
     agree(program)
+
+
+def test_gradients_of_values_overwritten_where_the_trace_had_ended():
+    def program(compile):
+        @compile
+        def f(b):
+            b.copy_(b)
+            b.sin_()
+            return b
+
+        for k in range(8):
+            x = (X * (k + 1) / 8).requires_grad_()
+            f(x * 1).sum().backward()
+            yield x.grad
+
+    agree(program)
