@@ -52,7 +52,8 @@ def main(folder: str = "dumps") -> None:
 
     (written,) = step.dump(folder, measure=True)
     (kernels,) = written.glob("*-kernels.txt")
-    print(f"--- the first kernel, from {kernels.name}\n{kernels.read_text().split('# step')[1]}")
+    fused = next(text for text in kernels.read_text().split("# step") if "kernel(" in text)
+    print(f"--- the first fused kernel, from {kernels.name}\n{fused}")
     print(f"--- {written}:", *sorted(path.name for path in written.iterdir()), sep="\n    ")
     print(f"\nopen {written / 'index.html'}")
 

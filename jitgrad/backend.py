@@ -96,6 +96,13 @@ def load_if_numba_is() -> None:
         load()
 
 
+def _options(numerics: str) -> Any:
+    """The code generator's settings."""
+    from jitgrad.codegen.options import CompileOptions
+
+    return CompileOptions(numerics=numerics)
+
+
 def _graphs_for(observer: Observer) -> Observer:
     """`observer` for the stages that are graphs."""
 
@@ -108,14 +115,15 @@ def _graphs_for(observer: Observer) -> Observer:
 
 def compile_graph(
     graph: Graph, *, name: str = "graph", aliases: Mapping[int, int] | None = None, observer: Observer | None = None,
-    device: Device = CPU,
+    device: Device = CPU, numerics: str = "default",
 ) -> Any:  # fmt: skip
     """The executable of a graph on a device: called with arrays, gives fresh arrays (see `codegen.compile_graph`)."""
     compile_ = load(device).compile_graph
+    options = {"name": name, "aliases": aliases or {}, "device": device, "options": _options(numerics)}
     if observer is None:
-        executable = compile_(graph, name=name, aliases=aliases or {}, device=device)
+        executable = compile_(graph, **options)
     else:
-        executable = compile_(graph, name=name, aliases=aliases or {}, observer=_graphs_for(observer), device=device)
+        executable = compile_(graph, **options, observer=_graphs_for(observer))
         observer("executable", executable)
     counters.graphs += 1
     stats = executable.stats

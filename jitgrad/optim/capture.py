@@ -130,5 +130,5 @@ def _part(name: str, segment: Segment, roles: dict[Value, Role], outputs: Sequen
     key = (segment.key, tuple(segment.constants), tuple(aliases.items()))
     run = _compiled.get(key)
     if run is None:
-        run = _compiled.add(key, compile_graph(segment.graph(), name=name, aliases=aliases))
+        run = _compiled.add(key, compile_graph(segment.graph(), name=name, aliases=aliases, numerics="strict"))
     return Part(run, inputs, tuple(outputs)) if can_join(run) else None
