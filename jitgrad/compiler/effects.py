@@ -73,7 +73,7 @@ def noticed(tracer: Tracer, wanted: bool) -> Iterator[None]:
 
     def see(frame: types.FrameType, event: str, function: Any) -> None:
         if event == "c_call":
-            if _is_effect(function) and not is_library(frame.f_globals.get("__name__")):
+            if _is_effect(function) and not (_asked_by_us(frame) if function.__name__ in _CLOCK else _is_ours(frame)):
                 tracer.lost = f"the call uses {function.__name__}()"
         elif event == "call" and frame.f_code is handle and not _is_our_log(frame):
             tracer.lost = "the call logs"
@@ -83,6 +83,20 @@ def noticed(tracer: Tracer, wanted: bool) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    return is_library(frame.f_globals.get("__name__"))
+
+
+def _asked_by_us(frame: types.FrameType) -> bool:
+    """Whether jitgrad has called the library that reads a clock: Numba times what it compiles."""
+    caller: types.FrameType | None = frame
+    while caller is not None and not _is_ours(caller):
+        if not is_standard(caller.f_globals.get("__name__")):
+            return False
+        caller = caller.f_back
+    return caller is not None
 
 
 def _is_our_log(frame: types.FrameType) -> bool:
