@@ -27,6 +27,7 @@ from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.math import Exp
 from jitgrad.ir.ops.rounding import Remainder
 from jitgrad.ir.ops.shape import Permute, Reshape
+from jitgrad.ir.ops.special_function import SpecialFunction
 from jitgrad.ir.printer import to_text
 from jitgrad.ir.types import TensorType
 
@@ -103,7 +104,7 @@ INEXACT = {"cumsum", "cumprod", "linear_scan", "logcumsumexp", "matmul", "random
 
 def is_exact(op: type[Op]) -> bool:
     """Ops that NumPy and machine code round alike: IEEE operations one by one, or none."""
-    if op.has_decomposition() or op.name in INEXACT:
+    if op.has_decomposition() or op.name in INEXACT or issubclass(op, SpecialFunction):
         return False
     if issubclass(op, Reduction):
         return op.name in EXACT_REDUCTIONS
