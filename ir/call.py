@@ -19,6 +19,7 @@ class Call(Op):
     """`graph` applied to the operands."""
 
     graph: Graph
+    strict: bool = False  # whether its gradient too is to round each operation by itself
     name = "call"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.ir.call import Call
 from jitgrad.ir.config import config
 from jitgrad.ir.ops.arithmetic import Add
 from jitgrad.ir.types import CPU, Device, TensorType
@@ -124,9 +125,11 @@ def _replay(entry: _Entry, nodes: Sequence[TapeNode], cotangents: Sequence[Any])
     if entry.executable is None:
         with entry.lock:
             if entry.executable is None:
+                is_strict = any(isinstance(node.op, Call) and node.op.strict for node in nodes)
                 entry.executable = compile_graph(
-                    entry.plan.graph, name="backward", observer=observer_for(None, "backward"), device=entry.device
-                )
+                    entry.plan.graph, name="backward", observer=observer_for(None, "backward"), device=entry.device,
+                    numerics="strict" if is_strict else "default",
+                )  # fmt: skip
                 stats.compiled += 1
     stats.replayed += 1
     return entry.executable([*_inputs(entry.plan, nodes), *cotangents])  # type: ignore[no-any-return]

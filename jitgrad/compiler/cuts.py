@@ -103,7 +103,9 @@ class Cuts:
             return None, ()
         self.done.update(segment.effects)
         where = tracer.placement.where
-        run = runnable(segment, tracer.name, where, lambda: observer_for(tracer.dump, tracer.name))
+        run = runnable(
+            segment, tracer.name, where, lambda: observer_for(tracer.dump, tracer.name), numerics=tracer.numerics
+        )
         try:
             outs = run([self.array(ref) for ref in segment.places])
         except InternalError:

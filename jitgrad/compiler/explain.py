@@ -70,6 +70,7 @@ class Explanation:
     not_kept: why captured calls can't be replayed, and how many there were
     refused: calls that Python ran because an op refused a value, so that the error is that of eager code
     measured: whether steps are timed
+    numerics: how machine code rounds, "default" or "strict"
     """
 
     name: str
@@ -80,6 +81,7 @@ class Explanation:
     guards: Sequence[Sequence[str]] = ()
     refused: int = 0
     measured: bool = False
+    numerics: str = "default"
 
     @property
     def specialisations(self) -> list[Any]:
@@ -121,6 +123,7 @@ class Explanation:
         lines = [
             f"{self.name}: {self.calls} calls, {len(specialisations)} specialisations, {len(self.misses)} misses, "
             f"{self.kernels} kernels, {self.compile_ms:.1f} ms tracing and compiling"
+            + (f", {self.numerics} numerics" if self.numerics != "default" else "")
         ]
         hidden = max(0, len(specialisations) - _MOST_SHOWN)
         if hidden:

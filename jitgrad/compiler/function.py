@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.ir.config import config
-from jitgrad.ir.errors import CompileError
+from jitgrad.ir.errors import ArgumentError, CompileError
 from jitgrad.ir.graph import Value
 
 from .. import pytree
@@ -42,6 +42,7 @@ from .tree import Tree, Unknown, ends, graft, varies, walk
 
 _MAX_SPECIALISATIONS = 128
 _MAX_WITH_ONE_KEY = 16
+_NUMERICS = ("default", "strict")
 _MOST_UNKEPT = 3  # calls with different keys that could not be kept
 _OWN_REFERENCES = 4  # to a user's array: the tracer's list, its tensor, the loop below and the question itself
 
@@ -51,8 +52,10 @@ class CompiledFunction(StandsForFunction):
 
     def __init__(
         self, f: Callable[..., Any], *, fullgraph: bool = False, dump: str | None = None, on_recompile: str = "ignore",
-        check: bool = False,
+        check: bool = False, numerics: str = "default",
     ) -> None:  # fmt: skip
+        if numerics not in _NUMERICS:
+            raise ArgumentError(f"compile: numerics is one of {', '.join(_NUMERICS)}, not {numerics!r}")
         functools.update_wrapper(self, f, updated=())
         self._f = f
         self._name = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "").replace(".", "_")
@@ -64,8 +67,9 @@ class CompiledFunction(StandsForFunction):
         self._unkept: dict[Any, None] = {}
         self._unkept_in_a_row = 0
         self._always: Rerun | None = None  # for calls with new keys, once several could not be kept
-        self._record = Record(f, self._name, on_recompile)
+        self._record = Record(f, self._name, on_recompile, numerics)
         self._check = check
+        self._numerics = numerics
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -106,8 +110,8 @@ class CompiledFunction(StandsForFunction):
 
     def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
         tracer = Tracer(leaves, self._fullgraph, self._name)
-        tracer.dump, tracer.reached = self._dump, list(tensors_in(key[2]))
-        tracer.continued = lambda: None if self._fullgraph else Retracer(self._name)
+        tracer.dump, tracer.reached, tracer.numerics = self._dump, list(tensors_in(key[2])), self._numerics
+        tracer.continued = lambda: None if self._fullgraph else Retracer(self._name, self._numerics)
         mode = local.mode
         start = time.perf_counter()
         hooks = mode.watch(None)  # those around the call are for what the replay saves
@@ -225,7 +229,7 @@ class CompiledFunction(StandsForFunction):
 
     def _run_python_from_now_on(self, key: Any, reason: str, location: str | None) -> None:
         self._record.python_runs(reason, location)
-        rerun = Rerun(reason, location, self._name)
+        rerun = Rerun(reason, location, self._name, self._numerics)
         if self._unkept_in_a_row > _MOST_UNKEPT:
             self._always = rerun
         self._store(key, [rerun])
@@ -257,7 +261,7 @@ class CompiledFunction(StandsForFunction):
         return f"<compiled {self._name}>"
 
     def __reduce__(self) -> Any:
-        options = {"fullgraph": self._fullgraph, "dump": self._dump, "check": self._check}
+        options = {"fullgraph": self._fullgraph, "dump": self._dump, "check": self._check, "numerics": self._numerics}
         return _remake, (self._f, {**options, "on_recompile": self._record.on_recompile})
 
 
@@ -313,7 +317,7 @@ def _escaping(tracer: Tracer, kept: set[int]) -> bool:
 def compile(
     f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None, mode: Any = None,
     options: Any = None, disable: bool = False, dump: str | None = None, on_recompile: str = "ignore",
-    check: bool | None = None,
+    check: bool | None = None, numerics: str = "default",
 ) -> Any:  # fmt: skip
     """Compile a function, a module, or a whole training step.
 
@@ -336,10 +340,16 @@ def compile(
             message says what differs (`arg x: dim 0 8 -> 9`).
         check: run each compiled call eagerly as well, from the same state, and raise `CheckError` with the first
             differing node and the user's line if results, writes or gradients differ (default: `config.check`).
+        numerics: "default" lets machine code contract `a * b + c` to one instruction that rounds once. With "strict",
+            every operation rounds by itself, in the order written: what consists of `+ - * /`, `sqrt` and comparisons
+            equals eager code to the bit, and its gradients those of eager code run op by op
+            (`config.compile_backward = False`). Sums, means and matrix products add up in the order of their kernels
+            and `exp` and its like are those of kernels, so both may differ from eager code by rounding even so.
+            Inside another compiled function, that one's setting holds.
 
     Raises:
         TypeError: `f` is neither callable nor a module.
-        ValueError: `on_recompile` is none of the three.
+        ValueError: `on_recompile` or `numerics` is none of those named.
 
     Example:
         >>> import jitgrad as jg
@@ -349,7 +359,7 @@ def compile(
         >>> f(jg.zeros(2), jg.zeros(2))
         tensor([0., 0.])
     """
-    kept: dict[str, Any] = {"fullgraph": fullgraph, "dump": dump, "on_recompile": on_recompile}
+    kept: dict[str, Any] = {"fullgraph": fullgraph, "dump": dump, "on_recompile": on_recompile, "numerics": numerics}
     if f is None:
         return functools.partial(compile, **kept, check=check, disable=disable)
     if disable or isinstance(f, CompiledFunction):

@@ -89,9 +89,12 @@ class Histories:
 
 def plan_stages(
     nodes: Sequence[Node], inputs: Sequence[Value], wrt: Sequence[Value], results: Sequence[Value],
-    overwritten: frozenset[int], output: Callable[[Value], int],
+    overwritten: frozenset[int], output: Callable[[Value], int], strict: bool = False,
 ) -> tuple[Stage, ...]:  # fmt: skip
-    """The stages behind `results`; `output` makes a value an output of the executable and gives its index."""
+    """The stages behind `results`; `output` makes a value an output of the executable and gives its index.
+
+    `strict` gradients round each operation by itself.
+    """
     active = differentiable_values(nodes, wrt)
     made = [v for v in results if v in active]
     cuts = {v for v in made if v.node is not None}
@@ -99,7 +102,10 @@ def plan_stages(
     given = cuts.union(wrt)
     groups = _groups(nodes, active, made, cuts)
     return tuple(
-        [_stage(values, _between(nodes, values, cuts), position, given, overwritten, output) for values in groups]
+        [
+            _stage(values, _between(nodes, values, cuts), position, given, overwritten, output, strict)
+            for values in groups
+        ]
     )
 
 
@@ -159,6 +165,7 @@ def _stage(
     given: set[Value],
     overwritten: frozenset[int],
     output: Callable[[Value], int],
+    strict: bool,
 ) -> Stage:
     defined = {r for node in nodes for r in node.results}
     used = [v for node in nodes for v in node.operands]
@@ -169,7 +176,7 @@ def _stage(
     for node in nodes:
         b.copy(node, env)
     results = [*values, *extra]
-    op = Call(b.build([env[v] for v in results]))
+    op = Call(b.build([env[v] for v in results]), strict)
     operands = tuple([position[v] if v in position else -1 - output(v) for v in sources])
     types = tuple([v.type for v in sources])
     return Stage(op, operands, types, tuple(map(output, results)), len(values), overwritten)

@@ -125,7 +125,7 @@ def _computed(tracer: Tracer, wanted: list[Value]) -> _Computed:
     arrays = {v: cuts.array(cuts.known[v]) for v in wanted if v in cuts.known}
     segment = Segment(tracer.builder.nodes, cuts.known, missing, done=cuts.done)
     if segment.nodes:
-        run = runnable(segment, tracer.name, tracer.placement.where, at_once=False)
+        run = runnable(segment, tracer.name, tracer.placement.where, at_once=False, numerics=tracer.numerics)
         arrays.update(zip(missing, run([cuts.array(ref) for ref in segment.places]), strict=True))
     fresh = {v for v in wanted if cuts.known.get(v, -1) < 0 and v.node is not None}
     return _Computed(arrays, fresh)

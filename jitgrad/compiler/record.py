@@ -28,12 +28,13 @@ _ON_RECOMPILE = ("ignore", "warn", "error")
 class Record:
     """The notes of one compiled function."""
 
-    def __init__(self, f: Callable[..., Any], name: str, on_recompile: str) -> None:
+    def __init__(self, f: Callable[..., Any], name: str, on_recompile: str, numerics: str = "default") -> None:
         if on_recompile not in _ON_RECOMPILE:
             raise ArgumentError(f"compile: on_recompile is one of {', '.join(_ON_RECOMPILE)}, not {on_recompile!r}")
         self.f = f
         self.name = name
         self.on_recompile = on_recompile
+        self.numerics = numerics
         self.calls = 0
         self.refused = 0
         self.misses: deque[Miss] = deque(maxlen=_MOST_MISSES)
@@ -121,7 +122,8 @@ class Record:
         reruns += [] if always is None or always in reruns else [always]
         misses, not_kept = list(self.misses), dict(self.not_kept)
         return Explanation(
-            self.name, self.calls, [*found, *reruns], misses, not_kept, guards, self.refused, measure
+            self.name, self.calls, [*found, *reruns], misses, not_kept, guards, self.refused, measure,
+            self.numerics,
         )  # fmt: skip
 
 

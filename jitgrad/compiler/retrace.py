@@ -48,8 +48,9 @@ class Retracer(Tracer):
     reruns = True
     cuts_in_place = False
 
-    def __init__(self, name: str = "graph") -> None:
+    def __init__(self, name: str = "graph", numerics: str = "default") -> None:
         super().__init__((), name=name)
+        self.numerics = numerics
         self.surroundings = _Nothing()
 
     def flush(self) -> None:
@@ -145,10 +146,11 @@ def _types(operands: Sequence[Tensor]) -> list[Any]:
 class Rerun:
     """A key under which Python runs at each call, and why; by which way is measured."""
 
-    def __init__(self, reason: str, location: str | None, name: str) -> None:
+    def __init__(self, reason: str, location: str | None, name: str, numerics: str = "default") -> None:
         self.reason = reason
         self.location = location
         self.name = name
+        self.numerics = numerics
         self.runs = 0
         self.traced: list[float] = []  # seconds
         self.eager: list[float] = []
@@ -160,15 +162,15 @@ class Rerun:
         if self.is_eager:
             return f(*args, **kwargs)
         if self.is_eager is False:
-            return retraced(f, args, kwargs, self.name)
+            return retraced(f, args, kwargs, self.name, self.numerics)
         if self.runs <= _WARM_UP:
-            return retraced(f, args, kwargs, self.name)
+            return retraced(f, args, kwargs, self.name, self.numerics)
         return self._timed(f, args, kwargs)
 
     def _timed(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         is_eager = len(self.eager) < len(self.traced)
         before, start = counters.graphs, time.perf_counter()
-        result = f(*args, **kwargs) if is_eager else retraced(f, args, kwargs, self.name)
+        result = f(*args, **kwargs) if is_eager else retraced(f, args, kwargs, self.name, self.numerics)
         taken = time.perf_counter() - start
         if counters.graphs == before:
             (self.eager if is_eager else self.traced).append(taken)
@@ -190,9 +192,9 @@ class Rerun:
         return f"{how}{times}, {self.runs} runs: {self.reason}{where}"
 
 
-def retraced(f: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+def retraced(f: Callable[..., Any], args: Any, kwargs: Any, name: str, numerics: str) -> Any:
     """Call `f` under a `Retracer`."""
-    tracer = Retracer(name)
+    tracer = Retracer(name, numerics)
     mode = local.mode
     mode.tracer = tracer
     try:

@@ -144,14 +144,14 @@ class Runnable:
 
 def runnable(
     segment: Segment, name: str, device: Device = CPU, observe: Callable[[], Observer | None] | None = None,
-    at_once: bool = True, aliases: Mapping[int, int] = MappingProxyType({}),
+    at_once: bool = True, aliases: Mapping[int, int] = MappingProxyType({}), numerics: str = "default",
 ) -> Callable[[list[Any]], list[Any]]:  # fmt: skip
     """Something that computes the segment from its inputs, as fresh arrays but for `aliases` (see `compile_graph`).
 
     Machine code where that structure was seen before under that name, or `at_once` is true; else op by op.
     """
     constants = [_exact(op.value) for op in segment.constants]
-    key = (segment.key, device, name, tuple(aliases.items()))
+    key = (segment.key, device, name, tuple(aliases.items()), numerics)
     entry = _entries.get(key)
     if entry is None:
         entry = _entries.add(key, _Entry(constants))
@@ -166,7 +166,9 @@ def runnable(
     graph = segment.graph(varying)
     if observer is not None:
         observer("traced", graph)
-    executable = compile_graph(graph, name=name, aliases=aliases, observer=observer, device=device)
+    executable = compile_graph(
+        graph, name=name, aliases=aliases, observer=observer, device=device, numerics=numerics
+    )  # fmt: skip
     made = _Variant(constants, varying, executable)
     entry.variants = (*entry.variants, made)[-_MOST_VARIANTS:]
     return _fed(made, segment, device)

@@ -128,8 +128,10 @@ def _runnable(tracer: Tracer, segment: Segment, aliases: dict[int, int], observe
     """Machine code, found again where nobody wants to see it being made."""
     where, name = tracer.placement.where, tracer.name
     if observer is None:
-        return runnable(segment, name, where, aliases=aliases)
-    return compile_graph(segment.graph(), name=name, aliases=aliases, observer=observer, device=where)
+        return runnable(segment, name, where, aliases=aliases, numerics=tracer.numerics)
+    return compile_graph(
+        segment.graph(), name=name, aliases=aliases, observer=observer, device=where, numerics=tracer.numerics
+    )
 
 
 def _grad_source(tracer: Tracer, t: Tensor) -> Any:
@@ -216,7 +218,8 @@ def _plan_histories(tracer: Tracer, recipes: _Recipes) -> tuple[Stage, ...]:
     inputs = tracer.builder.inputs
     wrt = [inputs[s.slot] for s in outside if s.tensor._requires_grad]  # type: ignore[index]
     overwritten = frozenset([s.slot for s in outside if s.written and s.slot is not None])
-    return plan_stages(tracer.builder.nodes, inputs, wrt, list(results), overwritten, recipes.output)
+    is_strict = tracer.numerics == "strict"
+    return plan_stages(tracer.builder.nodes, inputs, wrt, list(results), overwritten, recipes.output, is_strict)
 
 
 def _differentiable(recipes: _Recipes) -> dict[Value, Tensor]:

@@ -82,6 +82,7 @@ class Tracer(Asking):
     """The state of one trace. `leaves` are those of the call's arguments."""
 
     reruns = False  # whether Python runs at each call, so that its effects happen
+    numerics = "default"  # how machine code of the trace rounds: see `CompileOptions`
 
     def __init__(self, leaves: Sequence[Any], fullgraph: bool = False, name: str = "graph") -> None:
         arguments = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}

@@ -32,7 +32,9 @@ def of_compiled(func: Any, transform: Callable[[Any], Any], *options: Any) -> Co
 
 
 def _made(func: CompiledFunction, transform: Callable[[Any], Any]) -> CompiledFunction:
-    return CompiledFunction(transform(func._f), fullgraph=func._fullgraph, dump=func._dump)
+    return CompiledFunction(
+        transform(func._f), fullgraph=func._fullgraph, dump=func._dump, numerics=func._numerics
+    )  # fmt: skip
 
 
 def _is_hashable(options: tuple[Any, ...]) -> bool:
