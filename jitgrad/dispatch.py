@@ -70,7 +70,7 @@ def apply_all(op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
     results = tuple([wrap(x) for x in out])
     if tracer is not None:
         tracer.note(results)
-    if isinstance(op, View):  # the result may share memory: writes to either must be seen in both
+    if tracer is None and isinstance(op, View):  # the result may share memory: writes to either must be seen in both
         results[0]._storage = operands[0]._storage = operands[0]._storage or Storage()
     if mode.grad and op.differentiable:
         for t in operands:

@@ -419,3 +419,21 @@ def test_clocks_that_libraries_read_for_us_are_no_effect():
     with effects.noticed(tracer, True):
         scope["clock"]()
     assert tracer.lost == "the call uses perf_counter()"
+
+
+def test_writes_to_copies_are_none_of_the_original():
+    def program(compile):
+        @compile
+        def f(b, c):
+            c[-1].mul_(b)
+            t = b.flip(0)
+            t.mul_(2)
+            return t, b.tile(2).add_(1), c
+
+        for k in range(8):
+            x, b = (X + k).reshape(2, -1).requires_grad_(), jg.linspace(0, k, X.numel() // 2)
+            t, u, c = f(b, x * 1)
+            c.sum().backward()
+            yield t, u, x.grad, b._version
+
+    agree(program)
