@@ -46,9 +46,10 @@ def _strided(t: Tensor, size: Sequence[int], stride: Sequence[int], offset: int 
         raise located(ShapeError(f"as_strided: Negative strides are not supported, got strides: {list(stride)}"))
     if isinstance(t._data, LevelData):  # the memory of one sample
         return t, AsStrided(tuple(size), tuple(stride), offset or 0)
+    here = t.storage_offset()  # type: ignore[attr-defined]  # ends a trace, to which arguments are no views
     origin = None if t._view is None else t._view.origin
     base: Any = t if origin is None else origin
-    start = t.storage_offset() if offset is None else offset  # type: ignore[attr-defined]
+    start = here if offset is None else offset
     return base, AsStrided(tuple(size), tuple(stride), start - base.storage_offset())
 
 

@@ -158,3 +158,55 @@ def test_views_that_repeat_elements_where_a_trace_ends():
             yield call(jg.rand(n, 2)), kept[-1]
 
     agree(program)
+
+
+@pytest.mark.parametrize("part", [lambda b: b.chunk(2)[0], lambda b: b[:1], lambda b: b.diagonal()])
+def test_memory_of_an_argument_that_is_a_view(part):
+    def f(b):
+        t = part(b).as_strided((2,), (1,), 1)
+        t.mul_(2)
+        return t
+
+    def program(compile):
+        call = compile(f)
+        for k in (1, 1, 0, 2, 1):
+            h = jg.arange(12.0).reshape(4, 3)
+            yield call(h[k:]), h
+
+    agree(program)
+
+
+def _given_shapes():
+    """Arguments that share memory in several ways, and what they are views of."""
+    for k in range(8):
+        h = jg.tensor(np.linspace(-1, k + 1, 20).reshape(5, 4))
+        a = h[:-1]
+        yield h, [(a, h[1:], h[0]), (a, h[0], h * 1), (a, a, a), (a, a.view(-1), a[0]), (a * 1, h[:2] * 1, h)][k % 5]
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.filterwarnings("ignore:.*Python runs at each call")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, b, c: jg.add(a, 1, out=b),
+        lambda a, b, c: jg.sum(a, 0, out=b),
+        lambda a, b, c: jg.sum(a.mul_(2), 0, out=b).add_(1),
+        lambda a, b, c: jg.sum(a, 0, out=a),
+        lambda a, b, c: jg.cumsum(b.add_(1), 0, out=a[0]),
+        lambda a, b, c: jg.cat([a, a], out=b),
+    ],
+)
+def test_out_of_another_shape_that_shares_memory(write):
+    def program(compile):
+        @compile
+        def f(a, b, c):
+            return write(a, b, c), a * 1, b * 1, c * 1
+
+        for h, given in _given_shapes():
+            results = f(*given)
+            yield results, given, h
+            results[0].add_(1)
+            yield results, given, h
+
+    agree(program)
