@@ -52,3 +52,10 @@ def test_every_example_has_a_test():
     parts = {name for name in code if any(f"from {name} import" in other for other in code.values())}
     names = set(code) - elsewhere - parts
     assert all(f'run("{name}"' in text for name in names), names
+
+
+def test_explain_calls(capsys):
+    out = " ".join(run("explain_calls", capsys).split())  # wherever its lines break
+    assert "arg x: dim 0 8 -> 9" in out and "arg x: f32[9,16] -> f64[9,16]" in out
+    assert "self.training is True" in out and "(0 compiled, 1 reused)" in out
+    assert "in branches.clipped: False -> True" in out and out.count("segment ended") == 6
