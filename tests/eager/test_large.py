@@ -8,7 +8,7 @@ import jitgrad.nn.functional as F
 from jitgrad.backend import counters
 
 
-@pytest.mark.parametrize("shape", [(1100, 1000), (300, 500)])
+@pytest.mark.parametrize("shape", [(1103, 1009), (307, 509)])  # which no other test compiles for
 def test_results_equal_numpys(shape):
     x = np.random.default_rng(0).standard_normal(shape).astype("f4")
     t = jg.tensor(x)
