@@ -44,6 +44,7 @@ class Fn(enum.Enum):
     TRUNC = "trunc"
     ROUND = "round"  # half to even
     COPYSIGN = "copysign"
+    SCALE = "scale"  # x * 2**n rounded once; n is whole, |n| at most twice the exponent of the smallest normal
     AND = "&"
     OR = "|"
     XOR = "^"

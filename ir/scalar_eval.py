@@ -114,6 +114,11 @@ def _fma(x: Array, y: Array, z: Array) -> Array:
     return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
 
 
+def _scale(x: Array, n: Array) -> Array:
+    known = ~np.isnan(n)
+    return np.where(known, np.ldexp(x, np.where(known, n, 0).astype(np.int32)), n)
+
+
 _FUNCTIONS: Final[dict[Fn, Callable[..., Array]]] = {
     Fn.ADD: np.add,
     Fn.SUB: np.subtract,
@@ -131,6 +136,7 @@ _FUNCTIONS: Final[dict[Fn, Callable[..., Array]]] = {
     Fn.TRUNC: np.trunc,
     Fn.ROUND: np.rint,
     Fn.COPYSIGN: np.copysign,
+    Fn.SCALE: _scale,
     Fn.AND: np.bitwise_and,
     Fn.OR: np.bitwise_or,
     Fn.XOR: np.bitwise_xor,

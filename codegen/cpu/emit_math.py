@@ -12,8 +12,8 @@ from .emit_scalar import Values, emit_closed, intrinsic, type_suffix
 from .emit_types import I64, POINTER, register_type, splat_constant
 
 
-def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int) -> ir.Function:
-    """The module's own `fn` on `lanes` values of float32 or float64, emitted on first use."""
+def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int, scales: bool) -> ir.Function:
+    """The module's own `fn` on `lanes` values of float32 or float64, emitted on first use. `scales`: `EmitOptions`'."""
     name = f"{fn.value}.{dtype.short}x{lanes}"
     found = module.globals.get(name)
     if found is not None:
@@ -22,7 +22,7 @@ def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int) -> ir.Fun
     arity = sum(isinstance(e, Arg) for e in expansion.nodes)
     function = _internal(module, name, kind, arity)
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    values = emit_closed(b, expansion.nodes, function.args, lanes)
+    values = emit_closed(b, expansion.nodes, function.args, lanes, scales)
     result = values[expansion.value]
     if expansion.beyond is None:
         b.ret(result)

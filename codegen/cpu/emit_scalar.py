@@ -19,6 +19,7 @@ from jitgrad.ir.scalar import Arg, Const, Expr, Fn, Number
 
 from . import emit_convert as conv
 from . import emit_types as types
+from .emit_scale import scale
 from .emit_types import register_type, splat_constant
 
 Values: TypeAlias = Sequence[ir.Value]
@@ -71,6 +72,8 @@ def emit_fn(
     if fn is Fn.BITCAST:
         return _bitcast(b, args[0], operand, result, lanes)
     if operand.is_floating_point:
+        if fn is Fn.SCALE:
+            return scale(b, args[0], args[1], operand, lanes, one_instruction=False)
         half = operand in types.HALF_TYPES
         value = _float(b, fn, args, contract and not half)
         rounds = half and fn not in _EXACT_ON_HALVES
@@ -80,8 +83,13 @@ def emit_fn(
     return _integer(b, fn, operand, args, lanes)
 
 
-def emit_closed(b: ir.IRBuilder, nodes: Iterable[Expr], args: Values, lanes: int) -> dict[Expr, ir.Value]:
-    """The values of `nodes`, operands before users, which are made of `args`, literals and the closed core alone."""
+def emit_closed(
+    b: ir.IRBuilder, nodes: Iterable[Expr], args: Values, lanes: int, scales: bool = False
+) -> dict[Expr, ir.Value]:
+    """The values of `nodes`, operands before users, which are made of `args`, literals and the closed core alone.
+
+    `scales`: as in `EmitOptions`.
+    """
     values: dict[Expr, ir.Value] = {}
     for e in nodes:
         if isinstance(e, Arg):
@@ -93,6 +101,9 @@ def emit_closed(b: ir.IRBuilder, nodes: Iterable[Expr], args: Values, lanes: int
         else:
             operand = e.args[1 if e.fn is Fn.SELECT else 0].dtype
             inner = [values[a] for a in e.args]
+            if e.fn is Fn.SCALE:
+                values[e] = scale(b, inner[0], inner[1], operand, lanes, scales)
+                continue
             values[e] = emit_fn(b, e.fn, operand, e.dtype, inner, lanes, contract=False)
     return values
 

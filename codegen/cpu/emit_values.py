@@ -260,7 +260,8 @@ class ValueEmitter:
         """A call of a mathematical function; half types go through float32."""
         assert expr.fn is not None
         dtype, half = expr.dtype, expr.dtype in types.HALF_TYPES
-        function = math_function(self.builder.module, expr.fn, dtypes.float32 if half else dtype, lanes)
+        computed = dtypes.float32 if half else dtype
+        function = math_function(self.builder.module, expr.fn, computed, lanes, self.options.scales)
         inline = "alwaysinline" if lanes > 1 else "noinline"  # what runs one at a time may cost a call
         result = self.builder.call(function, args, attrs=(inline,))
         return conv.round_to_half(self.builder, result, dtype, lanes) if half else result

@@ -38,7 +38,7 @@ AnyKernel: TypeAlias = Kernel | TileKernel
 def default_options(numerics: str = "default") -> EmitOptions:
     """The options for this machine."""
     host = target.host()
-    return EmitOptions(numerics, host.vector_bits, host.masked_vectors)
+    return EmitOptions(numerics, host.vector_bits, host.masked_vectors, host.scales)
 
 
 @functools.cache

@@ -33,6 +33,7 @@ class Host:
     vector_registers: int
     masked_vectors: bool  # masked loads and stores of every element width are single instructions
     half_conversions: bool  # float16 <-> float32 are instructions
+    scales: bool  # x * 2**n is an instruction
 
     @property
     def fingerprint(self) -> str:
@@ -49,7 +50,7 @@ def host() -> Host:
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
     masked = {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= has
     bits = 512 if masked else 256 if "avx" in has else 128
-    return Host(triple, cpu, features, bits, 32 if masked or is_arm else 16, masked, is_arm or "f16c" in has)
+    return Host(triple, cpu, features, bits, 32 if masked or is_arm else 16, masked, is_arm or "f16c" in has, masked)
 
 
 def _codegen() -> Any:

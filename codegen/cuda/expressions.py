@@ -128,6 +128,8 @@ def _float(fn: Fn, register: str, args: Texts, strict: bool) -> str:
         return f"libdevice.dadd_rn({args[0]}, -{args[1]})"
     if fn in _INFIX:
         return f"({args[0]} {_INFIX[fn]} {args[1]})"
+    if fn is Fn.SCALE:
+        return f"libdevice.ldexp{suffix}({args[0]}, i32({args[1]}))"
     if fn in _FLOAT_CALL:
         return f"libdevice.{_FLOAT_CALL[fn]}{suffix}({', '.join(args)})"
     match fn:

@@ -64,7 +64,7 @@ _PLAIN: Final[dict[str, Callable[..., Any]]] = {
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "erf": special.erf, "erfc": special.erfc, "pow": np.power,
     "lgamma": special.lgamma, "fmod": np.fmod, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
-    "rint": np.rint, "fabs": np.fabs, "copysign": np.copysign,
+    "rint": np.rint, "fabs": np.fabs, "copysign": np.copysign, "ldexp": np.ldexp,
 }  # fmt: skip
 
 libdevice: Final = SimpleNamespace(

@@ -20,13 +20,13 @@ from .printer import print_kernel
 
 KINDS: Final = ("serial", "vector", "parallel", "parallel_vector")
 ROLES: Final = ("in", "out", "inout", "local")
-_FLOAT_ONLY: Final = scalar.MATH | {Fn.SQRT, Fn.COPYSIGN}
+_FLOAT_ONLY: Final = scalar.MATH | {Fn.SQRT, Fn.COPYSIGN, Fn.SCALE}
 _INTEGER_ONLY: Final = frozenset({Fn.AND, Fn.OR, Fn.XOR, Fn.NOT, Fn.SHL, Fn.SHR, Fn.LSHR})
 _ARITY: Final = {
     **dict.fromkeys(Fn, 1),
     **dict.fromkeys(list(Fn)[: list(Fn).index(Fn.NEG)], 2),
     **dict.fromkeys(scalar.COMPARISONS, 2),
-    **dict.fromkeys((Fn.MIN, Fn.MAX, Fn.COPYSIGN, Fn.AND, Fn.OR, Fn.XOR, Fn.SHL, Fn.SHR, Fn.LSHR), 2),
+    **dict.fromkeys((Fn.MIN, Fn.MAX, Fn.COPYSIGN, Fn.SCALE, Fn.AND, Fn.OR, Fn.XOR, Fn.SHL, Fn.SHR, Fn.LSHR), 2),
     **dict.fromkeys((Fn.ATAN2, Fn.POW), 2),
     **dict.fromkeys((Fn.FMA, Fn.SELECT), 3),
 }

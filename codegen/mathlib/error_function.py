@@ -62,7 +62,7 @@ def erf(x: Expr) -> Expr:
     border = _BORDER[x.dtype]
     if x.dtype is dtypes.float32:
         bounded = at_most(at_least(a, border), 4.0)
-        n, fraction = reduced_expm1(-(bounded * polynomial(bounded, _LOG_ERFC_SINGLE)))
+        _, n, fraction = reduced_expm1(-(bounded * polynomial(bounded, _LOG_ERFC_SINGLE)))
         tail = scalar.fma(fraction, power_of_two(n, FLOAT32), power_of_two(n, FLOAT32))
     else:
         tail = _tail(at_most(at_least(a, border), 6.0))

@@ -29,18 +29,18 @@ RANGE: Final = {dtypes.float32: (-104.0, 89.0), dtypes.float64: (-746.0, 710.0)}
 """Below, exp gives 0; above, infinity."""
 
 
-def reduced_expm1(x: Expr) -> tuple[Expr, Expr]:
-    """`(n, e**r - 1)` for `x = n ln 2 + r`, `n` an integer expression."""
+def reduced_expm1(x: Expr) -> tuple[Expr, Expr, Expr]:
+    """`(n, n, e**r - 1)` for `x = n ln 2 + r`, with `n` as a float and as an integer."""
     whole, n = nearest_integer(x, 1.0 / math.log(2.0))
     high, low = LN2[x.dtype]
     r = scalar.fma(whole, -low, scalar.fma(whole, -high, x))
-    return n, scalar.fma(r * r, polynomial(r, EXP_TAIL[x.dtype]), r)
+    return whole, n, scalar.fma(r * r, polynomial(r, EXP_TAIL[x.dtype]), r)
 
 
 def exp(x: Expr) -> Expr:
     """e**x; at most 1.2 ulp. NaN, infinities, overflow and denormal results as IEEE would have them."""
     low, high = RANGE[x.dtype]
-    n, fraction = reduced_expm1(at_least(at_most(x, high), low))
+    n, _, fraction = reduced_expm1(at_least(at_most(x, high), low))
     return scale(fraction + 1.0, n)
 
 
@@ -48,7 +48,7 @@ def expm1(x: Expr) -> Expr:
     """e**x - 1; at most 1.6 ulp, exact in sign and value around 0."""
     fmt = format_of(x)
     lowest = -0.7 * (fmt.mantissa + 3)
-    n, fraction = reduced_expm1(at_least(at_most(x, RANGE[x.dtype][1]), lowest))
+    _, n, fraction = reduced_expm1(at_least(at_most(x, RANGE[x.dtype][1]), lowest))
     half_power = power_of_two(n - 1, fmt)
     result = scalar.fma(half_power, fraction, half_power - 0.5)
     return scalar.where(scalar.absolute(x) < 2.0 ** -(fmt.mantissa + 2), x, result + result)

@@ -73,10 +73,8 @@ def power_of_two(n: Expr, fmt: Format) -> Expr:
 
 
 def scale(x: Expr, n: Expr) -> Expr:
-    """`x * 2**n`, rounded once even where the result is denormal; `|n|` up to twice the largest exponent."""
-    fmt = format_of(x)
-    half = n >> 1
-    return x * power_of_two(half, fmt) * power_of_two(n - half, fmt)
+    """`x * 2**n`, rounded once even where the result is denormal; `n` whole, of at most twice a normal's exponent."""
+    return scalar.apply(scalar.Fn.SCALE, x, n)
 
 
 def at_least(x: Expr, bound: float) -> Expr:

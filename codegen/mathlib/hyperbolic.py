@@ -34,8 +34,8 @@ _OVERFLOW: Final = {dtypes.float32: 90.0, dtypes.float64: 711.0}
 
 def _half_exp(a: Expr) -> Expr:
     """e**a / 2 for `a >= 0`, infinite only where that is."""
-    n, fraction = reduced_expm1(at_most(a, _OVERFLOW[a.dtype]))
-    return scale(fraction + 1.0, n - 1)
+    n, _, fraction = reduced_expm1(at_most(a, _OVERFLOW[a.dtype]))
+    return scale(fraction + 1.0, n - 1.0)
 
 
 def sinh(x: Expr) -> Expr:
@@ -58,7 +58,7 @@ def tanh(x: Expr) -> Expr:
     fmt, a = format_of(x), scalar.absolute(x)
     z = a * a
     small = scalar.fma(a * z, polynomial(z, _TANH[x.dtype]), a)
-    n, fraction = reduced_expm1(at_most(a, 0.36 * (fmt.mantissa + 3)) * 2.0)
+    _, n, fraction = reduced_expm1(at_most(a, 0.36 * (fmt.mantissa + 3)) * 2.0)
     power = power_of_two(n, fmt)
     large = 1.0 - 2.0 / (scalar.fma(power, fraction, power) + 1.0)
     return with_sign_of(where(a < 0.55, small, large), x)

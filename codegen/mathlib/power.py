@@ -103,12 +103,12 @@ def _double(a: Expr, y: Expr) -> Expr:
     lowest, highest = RANGE[a.dtype]
     within = scalar.absolute(product.high) < 1000.0
     t = at_least(at_most(product.high, highest), lowest)
-    n, whole = nearest_integer(t, 1.0 / math.log(2.0))
+    n, _ = nearest_integer(t, 1.0 / math.log(2.0))
     high, low = LN2[a.dtype]
     reduced = scalar.fma(n, -high, t)
     r = scalar.fma(n, -low, reduced) + where(within, rest, scalar.lift(0.0, a.dtype))
     fraction = scalar.fma(r * r, polynomial(r, EXP_TAIL[a.dtype]), r)
-    return scale(fraction + 1.0, whole)
+    return scale(fraction + 1.0, n)
 
 
 EXPANSIONS: Final[dict[Fn, Callable[..., Expr]]] = {Fn.POW: pow_}

@@ -47,6 +47,18 @@ def test_function(fn, dtype):
     check(kernel, [*arrays, np.zeros(SIZE, kernel.buffers[-1].dtype.np)])
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+@pytest.mark.parametrize("options", all_options(), ids=str)
+def test_scaling_rounds_once(dtype, options):
+    """Into denormal numbers and beyond both ends."""
+    values, most = sample(dtype, SIZE), 2 * (np.finfo(dtype.np).maxexp - 2)
+    places = np.resize(np.arange(-most, most + 1, dtype=dtype.np), SIZE)
+    places[::3] = np.resize(np.arange(-most, -most // 2, dtype=dtype.np)[:: 1 + most // 999], len(places[::3]))
+    places[1::3] = np.round(np.resize(np.linspace(np.log2(np.finfo(dtype.np).tiny) - 30, 30, 61), len(places[1::3])))
+    kernel = pointwise([dtype, dtype], lambda x, n: apply(Fn.SCALE, x, n))
+    check(kernel, [values, places, np.zeros(SIZE, dtype.np)], options)
+
+
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(ALL, ALL)), ids=lambda d: d.short)
 def test_convert(source, target):
     kernel = pointwise([source], lambda x: convert(x, target))

@@ -65,6 +65,12 @@ def test_binary_on_floats(fn, dtype):
     check([dtype, dtype], lambda x, y: apply(fn, x, y))
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+def test_scaling(dtype):
+    places = np.resize(np.arange(-160, 160), SIZE).astype(dtype.np)
+    check([dtype, dtype], lambda x, n: apply(Fn.SCALE, x, n), [sample(dtype, SIZE), places])
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_square_root_and_fma(dtype):
     check([dtype], scalar.sqrt)

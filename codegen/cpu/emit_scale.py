@@ -1,0 +1,46 @@
+"""`x * 2**n` in LLVM: one instruction where the machine has it, else two multiplications."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from jitgrad.ir.dtypes import DType
+
+from ..mathlib.formats import FLOAT32, FLOAT64
+from .emit_types import I8, I16, I32, register_type, splat_constant
+
+_WIDEST = 512
+
+
+def scale(b: ir.IRBuilder, x: ir.Value, n: ir.Value, dtype: DType, lanes: int, one_instruction: bool) -> ir.Value:
+    """`x * 2**n` rounded once, for a whole `n`. `one_instruction`: the machine has AVX-512's `vscalef`."""
+    bits = lanes * 8 * dtype.itemsize
+    if one_instruction and bits in (128, 256, _WIDEST):
+        return _scalef(b, x, n, "ps" if dtype.itemsize == 4 else "pd", bits)
+    fmt = FLOAT64 if dtype.itemsize == 8 else FLOAT32
+    integer = register_type(fmt.integer, lanes)
+
+    def number(value: int) -> ir.Value:
+        return splat_constant(register_type(fmt.integer, 1), value, lanes)
+
+    def power(exponent: ir.Value) -> ir.Value:
+        shifted = b.shl(exponent, number(fmt.mantissa))
+        return b.bitcast(b.add(shifted, number(fmt.bias << fmt.mantissa)), x.type)
+
+    magic = splat_constant(register_type(dtype, 1), fmt.magic, lanes)
+    whole = b.sub(b.bitcast(b.fadd(n, magic), integer), number(fmt.magic_bits))
+    half = b.ashr(whole, number(1))
+    return b.fmul(b.fmul(x, power(half)), power(b.sub(whole, half)))
+
+
+def _scalef(b: ir.IRBuilder, x: ir.Value, n: ir.Value, kind: str, bits: int) -> ir.Value:
+    """The instruction on all lanes, rounding as usual."""
+    mask_type = I16 if x.type.count == 16 else I8
+    args = [x, n, x, splat_constant(mask_type, -1, 1)]
+    if bits == _WIDEST:
+        args.append(I32(4))
+    name = f"llvm.x86.avx512.mask.scalef.{kind}.{bits}"
+    function = b.module.globals.get(name)
+    if function is None:
+        function = ir.Function(b.module, ir.FunctionType(x.type, [a.type for a in args]), name)
+    return b.call(function, args)
