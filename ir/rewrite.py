@@ -152,7 +152,11 @@ def map_sub_graphs(graph: Graph, f: Callable[[Graph], Graph]) -> Graph:
     """`graph` with `f` applied to the sub-graphs in its ops' fields; the same object if that changes none."""
     if not any(may_hold_graphs(type(node.op)) for node in graph.nodes):
         return graph
-    return substitute(graph, lambda node: with_op(node, _map_field(node.op, f)))
+
+    def change(node: Node) -> Node:
+        return with_op(node, _map_field(node.op, f)) if may_hold_graphs(type(node.op)) else node
+
+    return substitute(graph, change)
 
 
 def _map_field(field: Any, f: Callable[[Graph], Graph]) -> Any:
