@@ -1,4 +1,8 @@
-"""Scaled dot-product attention as one op, whose gradient needs nothing but its operands."""
+"""Scaled dot-product attention: as one op, with the logarithms of its sums, and their gradient.
+
+Where gradients may be asked for, `AttentionLse` is what a front end records: its second result is all that the gradient
+needs beside operands, so that no matrix of weights is kept.
+"""
 
 from __future__ import annotations
 
@@ -12,114 +16,295 @@ from ..builder import Builder
 from ..errors import ArgumentError, DTypeError, ShapeError, operand_lines
 from ..graph import Value
 from ..op import Array, Cotangents, Op, Values, op
-from ..types import TensorType
-from .broadcast import Sum, accumulator_dtype
+from ..types import Shape, TensorType
+from .broadcast import BroadcastTo, Sum, accumulator_dtype
 from .comparison import Eq
 from .creation import Iota
 from .formula import Term
 from .linalg import MatMul, transposed
-from .math import Exp
+from .math import Exp, Log
 from .reduction import Amax
 from .shape import Reshape
 
-__all__ = ["Attention"]
+__all__ = ["Attention", "AttentionGrad", "AttentionLse"]
 
 
-@op
-class Attention(Op):
-    """`softmax(scale q kᵀ + mask) v` (Vaswani et al. 2017, arXiv:1706.03762).
-
-    Operands: queries [..., l, e], keys [..., s, e], values [..., s, d], and optionally numbers to be added, as a mask
-    [..., l, s], all of one float type and with equal axes in front; the mask's may be 1. If `causal`, query i sees the
-    keys up to i. The result is [..., l, d]; a query that sees no key gets zeros. Half types are computed in float32.
-    """
+class _Attention(Op):
+    """What attention and its gradient share. `groups` query heads (axis -3) share a head of keys and values."""
 
     scale: float
-    causal: bool = False
-    name = "attention"
+    causal: bool
+    groups: int
     batchable = True
 
-    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """Floats of one type, and shapes that fit."""
-        if len(operands) not in (3, 4):
-            raise ArgumentError(f"attention: takes queries, keys, values, and a mask or none{operand_lines(operands)}")
-        q, k, v, *mask = operands
-        if not q.dtype.is_floating_point or any(t.dtype is not q.dtype for t in operands):
-            raise DTypeError(f"attention: operands must be of one float type{operand_lines(operands)}")
-        if q.ndim < 2 or any(t.ndim != q.ndim for t in operands):
-            raise ShapeError(f"attention: operands must have equal ranks of 2 or more{operand_lines(operands)}")
-        if q.shape[:-2] != k.shape[:-2] or k.shape[:-1] != v.shape[:-1] or q.shape[-1] != k.shape[-1]:
-            raise ShapeError(f"attention: queries, keys and values do not fit{operand_lines(operands)}")
+    def _check(self, operands: Sequence[TensorType], mask: Sequence[TensorType]) -> None:
+        """Queries, keys and values of one float type, and shapes that fit; the same of a mask."""
+        q, k, v = operands[:3]
+        if not q.dtype.is_floating_point or any(t.dtype is not q.dtype for t in (k, v, *mask)):
+            raise DTypeError(f"{self.name}: operands must be of one float type{operand_lines(operands)}")
+        if q.ndim < 2 or any(t.ndim != q.ndim for t in (k, v, *mask)):
+            raise ShapeError(f"{self.name}: operands must have equal ranks of 2 or more{operand_lines(operands)}")
+        if q.shape[:-2] != self._spread(k.shape) or k.shape[:-1] != v.shape[:-1] or q.shape[-1] != k.shape[-1]:
+            raise ShapeError(f"{self.name}: queries, keys and values do not fit{operand_lines(operands)}")
         scores = (*q.shape[:-1], k.shape[-2])
         if any(n not in (1, m) for t in mask for n, m in zip(t.shape, scores, strict=True)):
-            raise ShapeError(f"attention: the mask does not stretch to {list(scores)}{operand_lines(operands)}")
-        return (q.with_shape((*q.shape[:-1], v.shape[-1])),)
+            raise ShapeError(f"{self.name}: the mask does not stretch to {list(scores)}{operand_lines(operands)}")
 
-    def reference(self, *operands: Array) -> Array:
-        """The formula in NumPy."""
-        wide = accumulator_dtype(dtypes.FROM_NUMPY[operands[0].dtype]).np
-        q, k, v, *mask = (x.astype(wide, copy=False) for x in operands)
-        with np.errstate(all="ignore"):
-            scores = np.matmul(q * wide.type(self.scale), k.swapaxes(-1, -2))
-            for m in mask:
-                scores = scores + m
-            if self.causal:
-                rows, columns = np.ogrid[: scores.shape[-2], : scores.shape[-1]]
-                scores = np.where(columns <= rows, scores, wide.type(-math.inf))
-            peak = scores.max(-1, keepdims=True, initial=-math.inf)
-            e = np.exp(scores - np.where(peak == -math.inf, wide.type(0), peak))
-            total = e.sum(-1, keepdims=True)
-            out = np.matmul(e / np.where(total == 0, wide.type(1), total), v)
-        return out.astype(operands[0].dtype, copy=False)
+    def _spread(self, keys: Shape) -> Shape:
+        """The axes in front of queries that fit such keys."""
+        if self.groups == 1 or len(keys) < 3:
+            return keys[:-2]
+        return (*keys[:-3], keys[-3] * self.groups)
 
-    def _probabilities(self, b: Builder, operands: Sequence[Value]) -> Term:
-        """The weights of the values, [..., l, s]; zeros for queries that see no key."""
-        wide = accumulator_dtype(operands[0].type.dtype)
-        q, k, _, *mask = (Term(b, x).convert(wide) for x in operands)
-        scores = Term(b, b(MatMul(), (q * self.scale).value, transposed(b, k.value)))
+    def _each(self, b: Builder, keys: Value) -> Value:
+        """Keys or values, repeated for each query head."""
+        if self.groups == 1:
+            return keys
+        *lead, heads, rows, width = keys.shape
+        keys = b(Reshape((*lead, heads, 1, rows, width)), keys)
+        keys = b(BroadcastTo((*lead, heads, self.groups, rows, width)), keys)
+        return b(Reshape((*lead, heads * self.groups, rows, width)), keys)
+
+    def _shared(self, b: Builder, grad: Value) -> Value:
+        """The transpose of `_each`."""
+        if self.groups == 1:
+            return grad
+        *lead, heads, rows, width = grad.shape
+        grad = b(Reshape((*lead, heads // self.groups, self.groups, rows, width)), grad)
+        return b(Sum((len(lead) + 1,), False), grad)
+
+    def _scores(self, b: Builder, q: Term, k: Term, mask: Sequence[Term]) -> Term:
+        """The scores [..., l, s]; minus infinity where a query is not to see a key."""
+        scores = Term(b, b(MatMul(), (q * self.scale).value, transposed(b, self._each(b, k.value))))
         shape = scores.value.shape
         for m in mask:
             scores = scores + m.expand(shape)
         if self.causal:
-            device, n = operands[0].type.device, len(shape)
+            device, n = q.value.type.device, len(shape)
             row, column = (Term(b, b(Iota(shape, a, dtypes.int64, device))) for a in (n - 2, n - 1))
             scores = (column <= row).choose(scores, -math.inf)
-        if not shape[-1]:
-            return scores
-        peak = scores.apply(Amax((len(shape) - 1,), True))
-        peak = peak.apply(Eq(), -math.inf).choose(0, peak)
-        e = (scores - peak.expand(shape)).apply(Exp())
-        total = e.sum(len(shape) - 1)
-        return e / total.apply(Eq(), 0).choose(1, total).expand(shape)
+        return scores
+
+    def _scores_reference(self, q: Array, k: Array, mask: Sequence[Array]) -> Array:
+        scores = np.matmul(q * q.dtype.type(self.scale), self._each_reference(k).swapaxes(-1, -2))
+        for m in mask:
+            scores = scores + m
+        if self.causal:
+            rows, columns = np.ogrid[: scores.shape[-2], : scores.shape[-1]]
+            scores = np.where(columns <= rows, scores, q.dtype.type(-math.inf))
+        return scores
+
+    def _each_reference(self, keys: Array) -> Array:
+        return keys if self.groups == 1 else np.repeat(keys, self.groups, axis=-3)
+
+    def _shared_reference(self, grad: Array) -> Array:
+        if self.groups == 1:
+            return grad
+        *lead, heads, rows, width = grad.shape
+        return grad.reshape(*lead, heads // self.groups, self.groups, rows, width).sum(-3)
+
+
+class _Forward(_Attention):
+    """Attention with or without its second result."""
+
+    def _infer_both(self, operands: tuple[TensorType, ...]) -> tuple[TensorType, TensorType]:
+        if len(operands) not in (3, 4):
+            raise ArgumentError(
+                f"{self.name}: takes queries, keys, values, and a mask or none{operand_lines(operands)}"
+            )
+        self._check(operands, operands[3:])
+        q, _, v, *_ = operands
+        lse = TensorType(q.shape[:-1], accumulator_dtype(q.dtype), q.device)
+        return q.with_shape((*q.shape[:-1], v.shape[-1])), lse
+
+    def _reference_both(self, operands: Sequence[Array]) -> tuple[Array, Array]:
+        wide = _wide_of(operands[0])
+        q, k, v, *mask = (x.astype(wide, copy=False) for x in operands)
+        with np.errstate(all="ignore"):
+            scores = self._scores_reference(q, k, mask)
+            peak = scores.max(-1, keepdims=True, initial=-math.inf)
+            peak = np.where(peak == -math.inf, wide.type(0), peak)
+            e = np.exp(scores - peak)
+            total = e.sum(-1, keepdims=True)
+            out = np.matmul(e / np.where(total == 0, wide.type(1), total), self._each_reference(v))
+            lse = np.where(total == 0, wide.type(math.inf), peak + np.log(total))
+        return out.astype(operands[0].dtype, copy=False), lse[..., 0]
+
+    def _both(self, b: Builder, operands: Sequence[Value]) -> tuple[Value, Value]:
+        """Scores, softmax, and the product with the values; and the logarithms."""
+        dtype = operands[0].type.dtype
+        wide = accumulator_dtype(dtype)
+        q, k, v, *mask = (Term(b, x).convert(wide) for x in operands)
+        p = scores = self._scores(b, q, k, mask)
+        shape, last = scores.value.shape, scores.value.ndim - 1
+        lse = Term(b, q.value).sum(last).like(math.inf)
+        if shape[-1]:
+            peak = scores.apply(Amax((last,), True))
+            peak = peak.apply(Eq(), -math.inf).choose(0, peak)
+            e = (scores - peak.expand(shape)).apply(Exp())
+            total = e.sum(last)
+            blind = total.apply(Eq(), 0)
+            p = e / blind.choose(1, total).expand(shape)
+            lse = blind.choose(math.inf, peak + total.apply(Log()))
+        out = p.apply(MatMul(), Term(b, self._each(b, v.value)))
+        return out.convert(dtype).value, lse.apply(Reshape(shape[:-1])).value
+
+    def _gradients(
+        self, b: Builder, operands: Values, out: Value, lse: Value, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """By `AttentionGrad`; the mask's, which has as many elements as the mask, by the weights computed anew."""
+        dtype = operands[0].type.dtype
+        wide = accumulator_dtype(dtype)
+        given, given_lse = cotangents
+        g = Term(b, out).like(0) if given is None else Term(b, given)
+        last = out.ndim - 1
+        delta = (g.convert(wide) * Term(b, out).convert(wide)).sum(last).apply(Reshape(lse.shape))
+        if given_lse is not None:
+            delta = delta - Term(b, given_lse)
+        op = AttentionGrad(self.scale, self.causal, self.groups)
+        inner = (*operands[:3], g.value, lse, delta.value, *operands[3:])
+        grads: list[Value | None] = list(b.emit(op, *inner)) if any(needs[:3]) else [None] * 3
+        for m, need in zip(operands[3:], needs[3:], strict=True):
+            grads.append(_summed_to(op.of_scores(b, inner), m).convert(dtype).value if need else None)
+        return [x if need else None for x, need in zip(grads, needs, strict=True)]
+
+
+@op
+class Attention(_Forward):
+    """`softmax(scale q kᵀ + mask) v` (Vaswani et al. 2017, arXiv:1706.03762).
+
+    Operands: queries [..., l, e], keys [..., s, e], values [..., s, d], and optionally numbers to be added, as a mask
+    [..., l, s], all of one float type and with equal axes in front; the mask's may be 1. With `groups`, so many query
+    heads (axis -3) share a head of keys and values. If `causal`, query i sees the keys up to i. The result is
+    [..., l, d]; a query that sees no key gets zeros. Half types are computed in float32.
+    """
+
+    scale: float
+    causal: bool = False
+    groups: int = 1
+    name = "attention"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Floats of one type, and shapes that fit."""
+        return self._infer_both(operands)[:1]
+
+    def reference(self, *operands: Array) -> Array:
+        """The formula in NumPy."""
+        return self._reference_both(operands)[0]
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
         """Scores, softmax, and the product with the values."""
-        p = self._probabilities(b, operands)
-        v = Term(b, operands[2]).convert(p.value.type.dtype)
-        return (p.apply(MatMul(), v).convert(operands[0].type.dtype).value,)
+        return self._both(b, operands)[:1]
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
     ) -> Cotangents:
-        """With weights P, computed anew: `Pᵀ g` for v; and with `S = P (g vᵀ - sum(g vᵀ P))`, the scores' cotangent,
-        `scale S k` for q, `scale Sᵀ q` for k, and `S` for the mask.
-        """
-        (cotangent,) = cotangents
-        assert cotangent is not None
-        p = self._probabilities(b, operands)
-        wide = p.value.type.dtype
-        g, q, k, v = (Term(b, x).convert(wide) for x in (cotangent, *operands[:3]))
-        dp = Term(b, b(MatMul(), g.value, transposed(b, v.value)))
-        shape = p.value.shape
-        ds = p * (dp - (dp * p).sum(len(shape) - 1).expand(shape))
-        grads = [
-            ds.apply(MatMul(), k) * self.scale,
-            Term(b, transposed(b, ds.value)).apply(MatMul(), q) * self.scale,
-            Term(b, transposed(b, p.value)).apply(MatMul(), g),
-            *(_summed_to(ds, m) for m in operands[3:]),
-        ]
-        return [t.convert(x.type.dtype).value if need else None
-                for t, x, need in zip(grads, operands, needs, strict=True)]  # fmt: skip
+        """With the logarithms computed anew."""
+        _, lse = b.emit(AttentionLse(self.scale, self.causal, self.groups), *operands)
+        return self._gradients(b, operands, results[0], lse, (*cotangents, None), needs)
+
+
+@op
+class AttentionLse(_Forward):
+    """`Attention`, and the logarithm of the sum of exponentials of each query's scores [..., l].
+
+    That is in the type that sums are in, and infinity for a query that sees no key.
+    """
+
+    scale: float
+    causal: bool = False
+    groups: int = 1
+    name = "attention_lse"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """`Attention`'s."""
+        return self._infer_both(operands)
+
+    def reference(self, *operands: Array) -> Array:
+        """The formula in NumPy."""
+        return self._reference_both(operands)
+
+    def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
+        """Scores, softmax, and the product with the values."""
+        return self._both(b, operands)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """From the results, and no weights kept."""
+        return self._gradients(b, operands, *results, cotangents, needs)
+
+
+@op
+class AttentionGrad(_Attention):
+    """The gradients of attention in queries, keys and values (Dao et al. 2022, arXiv:2205.14135, algorithm 4).
+
+    Operands: queries, keys, values, the result's cotangent g, the logarithms [..., l] that `AttentionLse` gives,
+    `delta` [..., l], and optionally a mask. With weights `P = exp(scores - lse)`, `Pᵀ g` is for v, and with
+    `S = P (g vᵀ - delta)`, the scores' cotangent if delta is the sum of g times the result, `scale S k` for q and
+    `scale Sᵀ q` for k.
+    """
+
+    scale: float
+    causal: bool = False
+    groups: int = 1
+    name = "attention_grad"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """`Attention`'s rules, and cotangents that fit."""
+        if len(operands) not in (6, 7):
+            raise ArgumentError(f"attention_grad: takes six operands, and a mask or none{operand_lines(operands)}")
+        q, k, v, g, lse, delta, *mask = operands
+        self._check(operands, mask)
+        wide = TensorType(q.shape[:-1], accumulator_dtype(q.dtype), q.device)
+        if g != q.with_shape((*q.shape[:-1], v.shape[-1])) or lse != wide or delta != wide:
+            raise ShapeError(f"attention_grad: cotangents do not fit{operand_lines(operands)}")
+        return q, k, v
+
+    def reference(self, *operands: Array) -> Array:
+        """The formulas in NumPy."""
+        wide, dtype = _wide_of(operands[0]), operands[0].dtype
+        q, k, v, g, lse, delta, *mask = (x.astype(wide, copy=False) for x in operands)
+        with np.errstate(all="ignore"):
+            p = np.exp(self._scores_reference(q, k, mask) - lse[..., None])
+            ds = p * (np.matmul(g, self._each_reference(v).swapaxes(-1, -2)) - delta[..., None])
+            ds = ds * wide.type(self.scale)
+            dq, dk = np.matmul(ds, self._each_reference(k)), np.matmul(ds.swapaxes(-1, -2), q)
+            dv = np.matmul(p.swapaxes(-1, -2), g)
+        found = dq, self._shared_reference(dk), self._shared_reference(dv)
+        return tuple(x.astype(dtype, copy=False) for x in found)
+
+    def _weights(self, b: Builder, operands: Sequence[Value]) -> tuple[Term, Term]:
+        """The weights of the values, and the cotangents of the scores."""
+        wide = accumulator_dtype(operands[0].type.dtype)
+        q, k, v, g, lse, delta, *mask = (Term(b, x).convert(wide) for x in operands)
+        scores = self._scores(b, q, k, mask)
+        shape = scores.value.shape
+        last = len(shape) - 1
+        p = (scores - lse.expand_axis(last, shape)).apply(Exp())
+        dp = Term(b, b(MatMul(), g.value, transposed(b, self._each(b, v.value))))
+        return p, p * (dp - delta.expand_axis(last, shape))
+
+    def of_scores(self, b: Builder, operands: Sequence[Value]) -> Term:
+        """The cotangent of the scores [..., l, s]: the mask's, where that is not stretched."""
+        return self._weights(b, operands)[1]
+
+    def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
+        """The formulas."""
+        p, ds = self._weights(b, operands)
+        wide, dtype = p.value.type.dtype, operands[0].type.dtype
+        q, k, g = (Term(b, operands[i]).convert(wide) for i in (0, 1, 3))
+        ds = ds * self.scale
+        dq = ds.apply(MatMul(), Term(b, self._each(b, k.value)))
+        dk = Term(b, transposed(b, ds.value)).apply(MatMul(), q)
+        dv = Term(b, transposed(b, p.value)).apply(MatMul(), g)
+        shared = [Term(b, self._shared(b, x.value)) for x in (dk, dv)]
+        return [x.convert(dtype).value for x in (dq, *shared)]
+
+
+def _wide_of(x: Array) -> np.dtype:
+    wide: np.dtype = accumulator_dtype(dtypes.FROM_NUMPY[x.dtype]).np
+    return wide
 
 
 def _summed_to(x: Term, like: Value) -> Term:

@@ -6,7 +6,7 @@ import numpy as np
 from ops.sampling import FLOATS, Sample, rng, uniform
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.ops.attention import Attention
+from jitgrad.ir.ops.attention import Attention, AttentionGrad, AttentionLse
 from jitgrad.ir.ops.ctc import CtcLoss, CtcLossGrad
 
 F64 = dtypes.float64
@@ -46,6 +46,45 @@ def _attentions():
         yield Sample(op, (q, k, v, blind.astype(dtype.np)), _attended(op), ulps=32, label=" a query without keys")
 
 
+def _grouped_attentions():
+    """Results with logarithms, and heads that share keys and values."""
+    for dtype in FLOATS:
+        q, k = uniform((2, 4, 3, 2), dtype), uniform((2, 2, 5, 2), dtype, seed=1)
+        v, mask = uniform((2, 2, 5, 3), dtype, seed=2), uniform((1, 4, 1, 5), dtype, seed=3)
+        for causal in (False, True):
+            yield Sample(Attention(0.7, causal, 2), (q, k, v), _grouped(causal), smooth=True, ulps=32)
+            yield Sample(AttentionLse(0.7, causal, 2), (q, k, v), smooth=True, ulps=32)
+        yield Sample(AttentionLse(0.7), (q, q, q), smooth=True, ulps=32)
+        yield Sample(AttentionLse(0.7, False, 2), (q, k, v, mask), smooth=True, ulps=32)
+    blind = np.array([[0.0, -np.inf], [-np.inf, -np.inf]])
+    q, k, v = (uniform((2, 2), F64, seed=i) for i in range(3))
+    yield Sample(AttentionLse(1.0), (q, k, v, blind), ulps=32, label=" a query without keys")
+
+
+def _grouped(causal):
+    def oracle(q, k, v):
+        import torch
+
+        f = torch.nn.functional.scaled_dot_product_attention
+        return f(*(x.double() for x in (q, k, v)), is_causal=causal, scale=0.7, enable_gqa=True).to(q.dtype)
+
+    return oracle
+
+
+def _attention_gradients():
+    for dtype in FLOATS:
+        wide = dtype if dtype.itemsize > 2 else dtypes.float32
+        for groups, lead in ((1, ()), (2, (2, 4))):
+            keys = (*lead[:-1], lead[-1] // groups) if lead else ()
+            q, k = uniform((*lead, 3, 2), dtype), uniform((*keys, 5, 2), dtype, seed=1)
+            v, g = uniform((*keys, 5, 3), dtype, seed=2), uniform((*lead, 3, 3), dtype, seed=3)
+            lse, delta = (uniform((*lead, 3), wide, 1.0, 2.0, seed=n) for n in (4, 5))
+            mask = uniform((*(1,) * len(lead), 3, 5), dtype, seed=6)
+            for causal in (False, True):
+                yield Sample(AttentionGrad(0.7, causal, groups), (q, k, v, g, lse, delta), smooth=True, ulps=64)
+            yield Sample(AttentionGrad(0.7, False, groups), (q, k, v, g, lse, delta, mask), smooth=True, ulps=64)
+
+
 def _sequences():
     """Log-probabilities, labels, lengths of time and of labels."""
     for t, n, c, s, dtype in ((6, 3, 4, 3, F64), (6, 3, 4, 3, dtypes.float32), (1, 1, 2, 1, F64), (5, 2, 3, 0, F64)):
@@ -75,4 +114,10 @@ def _loss_gradients():
         yield Sample(CtcLossGrad(), arrays)
 
 
-TABLE = {"attention": _attentions, "ctc_loss": _losses, "ctc_loss_grad": _loss_gradients}
+TABLE = {
+    "attention": _attentions,
+    "attention_lse": _grouped_attentions,
+    "attention_grad": _attention_gradients,
+    "ctc_loss": _losses,
+    "ctc_loss_grad": _loss_gradients,
+}

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import OperationError, ShapeError, operand_lines
-from jitgrad.ir.ops.attention import Attention
+from jitgrad.ir.ops.attention import Attention, AttentionLse
 from jitgrad.ir.ops.comparison import Eq
 
 from ...autocasting import autocasts
@@ -19,6 +19,7 @@ from ...functions.linalg import matmul
 from ...functions.pointwise import check_tensor, expand, filled
 from ...functions.reductions import all as all_of
 from ...functions.repeating import broadcast_shapes
+from ...mode import local
 from ...tensor import Tensor
 from .arguments import reshaped
 from .dropout import dropout
@@ -46,16 +47,19 @@ def scaled_dot_product_attention(
     name = "scaled_dot_product_attention"
     q, k, v = (check_tensor(t, name) for t in (query, key, value))
     _check(q, k, v, attn_mask, is_causal)
-    if enable_gqa:
-        k, v = (_for_each_query_head(t, q, name) for t in (k, v))
+    groups = _groups(q, k, v, name) if enable_gqa else 1
     mask = None if attn_mask is None else _additive(attn_mask, q.dtype)
-    batch = broadcast_shapes(*(tuple(t.shape[:-2]) for t in (q, k, v, *(() if mask is None else (mask,)))))
-    q, k, v = (expand(t, (*batch, *t.shape[-2:])) for t in (q, k, v))
+    if enable_gqa and (groups == 1 or dropout_p):
+        groups, (k, v) = 1, (_for_each_query_head(t, q) for t in (k, v))
+    q, k, v = _in_one_batch(q, k, v, mask, groups)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else float(scale)
     if mask is not None:
         mask = reshaped(mask, (*(1,) * (q.ndim - mask.ndim), *mask.shape))
     if dropout_p == 0.0:
-        return apply(Attention(factor, bool(is_causal)), q, k, v, *(() if mask is None else (mask,)))
+        operands = (q, k, v) if mask is None else (q, k, v, mask)
+        recorded = local.mode.grad and any(t._requires_grad for t in operands)
+        op = AttentionLse if recorded else Attention
+        return apply(op(factor, bool(is_causal), groups), *operands)
     return matmul(dropout(_weights(q, k, mask, factor, is_causal), dropout_p), v)
 
 
@@ -85,14 +89,36 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool
         )
 
 
-def _for_each_query_head(t: Tensor, q: Tensor, name: str) -> Tensor:
-    """Heads of keys or values repeated, one for each of the queries'."""
-    heads = q.shape[-3]
-    if t.ndim < 3 or heads % t.shape[-3]:
+def _groups(q: Tensor, k: Tensor, v: Tensor, name: str) -> int:
+    """How many query heads share a head of keys and values."""
+    _check_heads(k, q, name)
+    _check_heads(v, q, name)
+    return int(q.shape[-3] // k.shape[-3]) if k.shape[-3] == v.shape[-3] else 1
+
+
+def _check_heads(t: Tensor, q: Tensor, name: str) -> None:
+    if q.ndim < 3 or t.ndim < 3 or not t.shape[-3] or q.shape[-3] % t.shape[-3]:
         raise located(
             ShapeError(f"{name}: Number of heads in key and value must divide the number of heads in query"
                        f"{operand_lines([q.type_, t.type_])}")
         )  # fmt: skip
+
+
+def _in_one_batch(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, groups: int) -> tuple[Tensor, ...]:
+    """Queries, keys and values with equal axes in front, but for the heads that are shared."""
+
+    def lead(t: Tensor) -> tuple[int, ...]:
+        shape = tuple(t.shape[:-2])
+        return shape if groups == 1 or t is q or t is mask else (*shape[:-1], shape[-1] * groups)
+
+    batch = broadcast_shapes(*(lead(t) for t in (q, k, v, *(() if mask is None else (mask,)))))
+    own = batch if groups == 1 else (*batch[:-1], batch[-1] // groups)
+    return expand(q, (*batch, *q.shape[-2:])), *(expand(t, (*own, *t.shape[-2:])) for t in (k, v))
+
+
+def _for_each_query_head(t: Tensor, q: Tensor) -> Tensor:
+    """Heads of keys or values repeated, one for each of the queries'."""
+    heads = q.shape[-3]
     *lead, own, length, width = t.shape
     spread = expand(reshaped(t, (*lead, own, 1, length, width)), (*lead, own, heads // own, length, width))
     return reshaped(spread, (*lead, heads, length, width))
