@@ -20,13 +20,15 @@ from .options import EmitOptions
 
 _LARGE: Final = 24
 """From that many instructions on, computing a mask does not show."""
+_LONG: Final = 64
+"""From that many instructions on, a machine sees little of the next iteration while it waits for this one's results."""
 _MATH_SIZE: Final = 24
 """About how many instructions a mathematical function is."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPlan:
-    """`lanes` elements per register, `interleave` registers per iteration, and the accumulators folded.
+    """`lanes` elements per value, `interleave` values per iteration, and the accumulators folded.
 
     `masked` loops do all their iterations under a mask: a little slower, and half the code to compile.
     """
@@ -47,6 +49,8 @@ def vector_plan(loop: Loop, kernel: Kernel, deps: Dependencies, options: EmitOpt
     if folds is None or lanes < 2 or not _fits_lanes(loop):
         return None
     nested, size = any(isinstance(s, Loop) for s in loop.body), _size(loop)
+    if options.masked_tails and not nested and size > _LONG:
+        lanes *= 2  # LLVM makes two instructions of each, side by side
     if options.masked_tails and (nested or size > _LARGE):
         return VectorPlan(lanes, 1, folds, masked=True)
     interleave = 1 if nested or not folds else 4 if size <= 16 else 2 if size <= 40 else 1

@@ -7,7 +7,7 @@ from llvmlite import ir
 from jitgrad.ir.dtypes import DType
 
 from ..mathlib.formats import FLOAT32, FLOAT64
-from .emit_types import I8, I16, I32, register_type, splat_constant
+from .emit_types import I8, I16, I32, lane_order, register_type, splat_constant, undefined
 
 _WIDEST = 512
 
@@ -15,6 +15,8 @@ _WIDEST = 512
 def scale(b: ir.IRBuilder, x: ir.Value, n: ir.Value, dtype: DType, lanes: int, one_instruction: bool) -> ir.Value:
     """`x * 2**n` rounded once, for a whole `n`. `one_instruction`: the machine has AVX-512's `vscalef`."""
     bits = lanes * 8 * dtype.itemsize
+    if one_instruction and bits > _WIDEST:
+        return _halves(b, x, n, dtype, lanes)
     if one_instruction and bits in (128, 256, _WIDEST):
         return _scalef(b, x, n, "ps" if dtype.itemsize == 4 else "pd", bits)
     fmt = FLOAT64 if dtype.itemsize == 8 else FLOAT32
@@ -31,6 +33,14 @@ def scale(b: ir.IRBuilder, x: ir.Value, n: ir.Value, dtype: DType, lanes: int, o
     whole = b.sub(b.bitcast(b.fadd(n, magic), integer), number(fmt.magic_bits))
     half = b.ashr(whole, number(1))
     return b.fmul(b.fmul(x, power(half)), power(b.sub(whole, half)))
+
+
+def _halves(b: ir.IRBuilder, x: ir.Value, n: ir.Value, dtype: DType, lanes: int) -> ir.Value:
+    """Two registers, one after the other."""
+    orders = [lane_order(tuple(range(start, start + lanes // 2))) for start in (0, lanes // 2)]
+    parts = [[b.shuffle_vector(v, undefined(v.type), order) for v in (x, n)] for order in orders]
+    low, high = (scale(b, value, place, dtype, lanes // 2, True) for value, place in parts)
+    return b.shuffle_vector(low, high, lane_order(tuple(range(lanes))))
 
 
 def _scalef(b: ir.IRBuilder, x: ir.Value, n: ir.Value, kind: str, bits: int) -> ir.Value:

@@ -81,6 +81,7 @@ class ValueEmitter:
         signature = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64])
         self.function = ir.Function(module, signature, symbol)
         self.function.attributes.add("nounwind")
+        self.function.attributes.alignstack = options.vector_bits // 8  # else spilled vectors straddle cache lines
         for argument, name in zip(self.function.args, ("buffers", "slots", "params", "begin", "end")):
             argument.name = name
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))

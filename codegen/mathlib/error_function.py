@@ -1,8 +1,8 @@
 """erf and erfc.
 
 Near 0 erf is `x + x P(x**2)`. Elsewhere erfc(a) for `a >= 0` is `exp(-a**2) Q(q) / (1 + 2 a)` with `q = (a - 4) /
-(a + 4)` (Shepherd and Laframboise, Math. Comp. 36, 1981), the square taken exactly as a pair; float32's erf instead
-fits log(erfc). The coefficients are near-minimax Chebyshev fits.
+(a + 4)` (Shepherd and Laframboise, Math. Comp. 36, 1981), the square taken exactly as a pair. float32's erf is
+`1 - exp(-a - a R(a))` everywhere, the rounding of its exponent taken back. The coefficients are near-minimax fits.
 """
 
 from __future__ import annotations
@@ -16,23 +16,17 @@ from jitgrad.ir.scalar import Expr, Fn, where
 from .exponential import exp, reduced_expm1
 from .formats import FLOAT32, at_least, at_most, polynomial, power_of_two, with_sign_of
 
-_SMALL: Final = {
-    dtypes.float32: (
-        0.12837914420307503, -0.3761245597721763, 0.11281407304266808, -0.02675150034963488, 0.004970797456565185,
-        -0.000587650563213104,
-    ),
-    dtypes.float64: (
-        0.12837916709551256, -0.37612638903183543, 0.11283791670945006, -0.02686617064323777, 0.0052239776071164225,
-        -0.0008548325975389692, 0.00012055294904839707, -1.492473690741966e-05, 1.6447424703317362e-06,
-        -1.6208483801871705e-07, 1.3720064546777686e-08, -7.795898827002142e-10,
-    ),
-}  # fmt: skip
-_BORDER: Final = {dtypes.float32: 0.92, dtypes.float64: 1.0}
-_LOG_ERFC_SINGLE: Final = (
-    1.1287200889618945, 0.6348933410662074, 0.10657990800546101, -0.023940280245068255, 0.003625265730257866,
-    -0.0002616205130415503, -1.5784445864683193e-05, 4.840379238462816e-06, -2.940336913448269e-07,
+_SMALL: Final = (
+    0.12837916709551256, -0.37612638903183543, 0.11283791670945006, -0.02686617064323777, 0.0052239776071164225,
+    -0.0008548325975389692, 0.00012055294904839707, -1.492473690741966e-05, 1.6447424703317362e-06,
+    -1.6208483801871705e-07, 1.3720064546777686e-08, -7.795898827002142e-10,
 )  # fmt: skip
-"""-log(erfc(a)) / a on [0.9, 4]."""
+"""erf(x) / x - 1 in x**2, of float64 near 0."""
+_LOG_ERFC: Final = (
+    0.12837917161167645, 0.6366193819466036, 0.10277783061285276, -0.01915306405495036, -0.0001603962247104184,
+    0.0016670280008678165, -0.000632837301900404, 0.00011764142261484277, -9.256283498383625e-06,
+)  # fmt: skip
+"""-log(erfc(a)) / a - 1 on [0, 4], weighted for the relative error of erf."""
 _SCALED: Final = (
     1.2329951186255526, -0.1396211168405626, 0.015379652102606335, 0.06809705425470826, -0.10103906603558883,
     0.09373283499780011, -0.06633036582719405, 0.03716751554495891, -0.016197733896081708, 0.0050319699333652435,
@@ -44,8 +38,8 @@ _SCALED: Final = (
 
 
 def _small(x: Expr) -> Expr:
-    """erf(x) - x near 0."""
-    return x * polynomial(x * x, _SMALL[x.dtype])
+    """erf(x) - x of a float64 near 0."""
+    return x * polynomial(x * x, _SMALL)
 
 
 def _tail(a: Expr) -> Expr:
@@ -59,16 +53,21 @@ def _tail(a: Expr) -> Expr:
 def erf(x: Expr) -> Expr:
     """The error function; at most 1.5 ulp."""
     a = scalar.absolute(x)
-    border = _BORDER[x.dtype]
     if x.dtype is dtypes.float32:
-        bounded = at_most(at_least(a, border), 4.0)
-        _, n, fraction = reduced_expm1(-(bounded * polynomial(bounded, _LOG_ERFC_SINGLE)))
-        tail = scalar.fma(fraction, power_of_two(n, FLOAT32), power_of_two(n, FLOAT32))
-    else:
-        tail = _tail(at_most(at_least(a, border), 6.0))
-    near = at_most(a, border)
-    result = where(a < border, near + _small(near), 1.0 - tail)
+        return with_sign_of(_single(at_most(a, 4.0)), x)
+    tail = _tail(at_most(at_least(a, 1.0), 6.0))
+    near = at_most(a, 1.0)
+    result = where(a < 1.0, near + _small(near), 1.0 - tail)
     return where(scalar.is_nan(x), x, with_sign_of(result, x))
+
+
+def _single(a: Expr) -> Expr:
+    """erf(a) of a float32 in [0, 4], as -expm1(log(erfc(a)))."""
+    series = polynomial(a, _LOG_ERFC)
+    size = scalar.fma(a, series, a)
+    _, n, fraction = reduced_expm1(-size, scalar.fma(-a, series, size - a))
+    power = power_of_two(n, FLOAT32)
+    return scalar.fma(-power, fraction, 1.0 - power)
 
 
 def erfc(x: Expr) -> Expr:

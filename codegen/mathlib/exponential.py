@@ -29,12 +29,18 @@ RANGE: Final = {dtypes.float32: (-104.0, 89.0), dtypes.float64: (-746.0, 710.0)}
 """Below, exp gives 0; above, infinity."""
 
 
-def reduced_expm1(x: Expr) -> tuple[Expr, Expr, Expr]:
-    """`(n, n, e**r - 1)` for `x = n ln 2 + r`, with `n` as a float and as an integer."""
+def reduced_expm1(x: Expr, rest: Expr | None = None) -> tuple[Expr, Expr, Expr]:
+    """`(n, n, e**r - 1)` for `x = n ln 2 + r`, with `n` as a float and as an integer.
+
+    `rest` is what the rounding of `x` lost: far less than `x`, and added to `r`.
+    """
     whole, n = nearest_integer(x, 1.0 / math.log(2.0))
     high, low = LN2[x.dtype]
     r = scalar.fma(whole, -low, scalar.fma(whole, -high, x))
-    return whole, n, scalar.fma(r * r, polynomial(r, EXP_TAIL[x.dtype]), r)
+    series = polynomial(r, EXP_TAIL[x.dtype])
+    if rest is None:
+        return whole, n, scalar.fma(r * r, series, r)
+    return whole, n, r + scalar.fma(r * r, series, rest)
 
 
 def exp(x: Expr) -> Expr:
