@@ -345,6 +345,7 @@ def protect(t: Tensor, value: Tensor, since: int) -> None:
             continue
         for i, owner in enumerate(node.owners):
             if owner is storage or owner is t or (isinstance(owner, Tensor) and owner._storage is storage):
+                node.kept = None
                 node.owners = (*node.owners[:i], None, *node.owners[i + 1 :])
                 if not tracing or isinstance(node.saved[i], (np.ndarray, DeviceArray)):  # the trace may have ended
                     node.saved = (*node.saved[:i], owned(node.saved[i]), *node.saved[i + 1 :])

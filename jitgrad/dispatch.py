@@ -242,6 +242,7 @@ def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Seq
         saved.append(t._data if k else None)
     versions = [0 if o is None else o._version for o in owners]
     node = TapeNode(op, edges, saved, owners, versions, types)
+    node.kept = (*keep, *keep_results)
     mode = local.mode
     if mode.tracer is not None:
         node.location = user_location()

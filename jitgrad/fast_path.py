@@ -28,7 +28,7 @@ Binary: TypeAlias = Callable[[Any, Any], Any]
 DTypes: TypeAlias = frozenset[Any]
 
 _NONE: DTypes = frozenset()
-_NOTHING = (None, None, None)
+NOTHING = (None, None, None)
 _REFUSED = (ValueError, TypeError, OverflowError, RuntimeWarning, FloatingPointError)
 _SMALL = 16384  # elements; above, generated kernels are faster than NumPy
 _FINITE = 3e38  # below, numbers are finite in float32
@@ -72,8 +72,8 @@ def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
             code += 2
             source = b._node
             right = b if source is None else source if b._index == 0 else (source, b._index)
-        keep_x, keep_y, keep_out = used[code].found or used[code].find(x, y)
         node = result._node = _new(TapeNode)
+        keep_x, keep_y, keep_out = node.kept = used[code].found or used[code].find(x, y)
         result._requires_grad = True
         node.op = op
         node.edges = (left, right)
@@ -84,7 +84,7 @@ def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
         node.seq = next_seq()
         node.hooks = node.versions = node.location = None
         if not (keep_x or keep_y or keep_out):
-            node.saved = node.owners = _NOTHING
+            node.saved = node.owners = NOTHING
         else:
             storage = None
             if keep_out:
@@ -104,11 +104,11 @@ def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any
     used = _Residuals(op, (tensor_first, not tensor_first))
 
     def record_with_number(mode: Any, a: Any, x: Any, number: Any, result: Any) -> None:
-        keep_first, keep_second, keep_out = used.found or used.find(x, number)
         source = a._node
         edge = a if source is None else source if a._index == 0 else (source, a._index)
         dtype = x.dtype
         node = result._node = _new(TapeNode)
+        keep_first, keep_second, keep_out = node.kept = used.found or used.find(x, number)
         result._requires_grad = True
         node.op = op
         node.seq = next_seq()
@@ -142,9 +142,9 @@ def _unary_recorder(op: Op) -> Callable[[Any, Any, Any, Any], None]:
     used = _Residuals(op, (True,))
 
     def record_unary(mode: Any, a: Any, x: Any, result: Any) -> None:
-        keep, _, keep_out = used.found or used.find(x)
         source = a._node
         node = result._node = _new(TapeNode)
+        keep, _, keep_out = node.kept = used.found or used.find(x)
         result._requires_grad = True
         node.op = op
         node.edges = (a if source is None else source if a._index == 0 else (source, a._index),)
@@ -272,6 +272,26 @@ def unary_method(op: Op, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return t
 
     return method
+
+
+def add_small(t: Any, addend: Any) -> bool:
+    """Add a fresh array to a small float tensor in place, if it is a plain one without history; False for all else."""
+    x = t._data
+    if (
+        x.__class__ is not _ndarray
+        or x.size > _SMALL
+        or (x.dtype is not _F32 and x.dtype is not _F64)
+        or t._requires_grad
+        or t._view is not None
+        or not (x.flags.c_contiguous and x.flags.writeable)
+    ):
+        return False
+    np.add(x, addend, x)
+    storage = t._storage
+    if storage is None:
+        storage = t._storage = Storage()
+    storage._version += 1
+    return True
 
 
 def clamp_small(t: Any, least: Any, most: Any) -> Any:

@@ -45,7 +45,8 @@ class TapeNode:
     """One recorded op. `saved` holds residual data (operands, then results; None where not used).
 
     `types` gives an operand's type where it has neither an edge nor saved data. `owners` and `versions` detect
-    writes to saved data; `saved` is None once it is released.
+    writes to saved data; `saved` is None once it is released. `kept` tells what
+    is saved, as it was recorded; None where that is not known, or some of it is a copy made since.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class TapeNode:
         "_metadata",
         "edges",
         "hooks",
+        "kept",
         "location",
         "op",
         "owners",
@@ -71,6 +73,7 @@ class TapeNode:
         self.types = types
         self.seq = next_seq()
         self.hooks: Any = None
+        self.kept: Any = None
         self.location: Any = None
 
     def name(self) -> str:

@@ -15,10 +15,11 @@ from ..arrays import filled_beside
 from ..backend import DeviceArray
 from ..dispatch import edge
 from ..errors import located
+from ..fast_path import add_small
 from ..levels import LevelData
 from ..mode import local
 from ..tensor import Tensor, check_grad, wrap
-from . import engine
+from . import engine, replay
 from .grad_mode import enable_grad, no_grad
 from .hooks import run_after_accumulation, run_hooks
 from .multi_grad import BackwardPass
@@ -56,7 +57,7 @@ def _cotangents(outputs: Sequence[Tensor], given: Any, create: bool) -> list[Any
                 )
             )
         if g is None:
-            if t.type_.numel != 1:
+            if t._data.size != 1:
                 raise located(AutogradError("grad can be implicitly created only for scalar outputs"))
             g = wrap(filled_beside(t._data, t._data.shape, 1)) if tracer is None else tracer.full(t.type_, 1)
         elif g.shape != t.shape:
@@ -140,6 +141,8 @@ def backward(
             )
         )
     outputs = _tuple(tensors)
+    if inputs is None and not create_graph and _replayed(outputs, grad_tensors, bool(retain_graph)):
+        return
     targets = None if inputs is None else [edge(t) for t in _tuple(inputs)]
     by_edge = {} if inputs is None else {edge(t): t for t in _tuple(inputs)}
     with BackwardPass(outputs, targets):
@@ -150,6 +153,24 @@ def backward(
                 accumulate(leaf, _hooked(leaf, g, create_graph), create_graph)
                 if leaf._hooks:
                     run_after_accumulation(leaf)
+
+
+def _replayed(outputs: Sequence[Tensor], given: Any, retain: bool) -> bool:
+    """Do it the short way, if that can be."""
+    mode = local.mode
+    if mode.tracer is not None or mode.levels or mode.anomaly:
+        return False
+    cotangents = _cotangents(outputs, given, False)
+    found = replay.run([edge(t) for t in outputs], cotangents, retain)
+    if found is None:
+        return False
+    for leaf, g in found:
+        before = leaf._grad
+        if before is None:
+            leaf._grad = wrap(g)
+        elif not add_small(before, g):
+            accumulate(leaf, g, False)
+    return True
 
 
 def _hooked(t: Tensor, g: Any, create: bool) -> Any:

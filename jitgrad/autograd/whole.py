@@ -34,7 +34,7 @@ class BackwardStats:
     replayed: int = 0
 
 
-class _Entry:
+class Entry:
     """A structure's plan, and its executable once it has come twice."""
 
     __slots__ = ("device", "executable", "lock", "plan")
@@ -49,7 +49,7 @@ class _Entry:
 _WORD = 8  # bytes of NumPy's longest whole number
 
 stats = BackwardStats()
-_entries: Memo[_Entry] = Memo(limit=512)
+_entries: Memo[Entry] = Memo(limit=512)
 
 
 def run_whole(
@@ -59,18 +59,8 @@ def run_whole(
     inside = set(nodes)
     pairs = list(zip(roots, cotangents, strict=True))
     cotangents = [g for e, g in pairs if producer(e) in inside]
-    structure, edges = describe(nodes, [e for e, _ in pairs if producer(e) in inside], targets)
-    device = _device(nodes, cotangents)
-    key = (structure.key(), device)
-    entry = _entries.get(key)
-    if entry is None:
-        entry = _entries.add(key, _Entry(build_plan(structure), device))
-        stats.structures += 1
-        grads = _interpret(entry.plan, nodes, cotangents)
-    elif not config.compile_backward:
-        grads = _interpret(entry.plan, nodes, cotangents)
-    else:
-        grads = _replay(entry, nodes, cotangents)
+    entry, edges, is_new = find(nodes, [e for e, _ in pairs if producer(e) in inside], targets, cotangents)
+    grads = run_entry(entry, [*_inputs(entry.plan, nodes), *cotangents], nodes, cotangents, is_new)
     given = iter(grads)
     out = {e: next(given) for e, flows in zip(edges, entry.plan.flows, strict=True) if flows}
     wanted = None if targets is None else set(targets)
@@ -78,6 +68,34 @@ def run_whole(
         if producer(e) not in inside and (isinstance(e, Tensor) if wanted is None else e in wanted):
             out[e] = g if e not in out else add_data(out[e], g)
     return out
+
+
+def find(
+    nodes: Sequence[TapeNode], roots: Sequence[Any], targets: Sequence[Any] | None, cotangents: Sequence[Any]
+) -> tuple[Entry, list[Any], bool]:
+    """The entry of a tape whose `roots` are all in it, the target edges in the order of its plan, and if it is new."""
+    structure, edges = describe(nodes, roots, targets)
+    device = _device(nodes, cotangents)
+    key = (structure.key(), device)
+    entry = _entries.get(key)
+    if entry is not None:
+        return entry, edges, False
+    stats.structures += 1
+    return _entries.add(key, Entry(build_plan(structure), device)), edges, True
+
+
+def run_entry(
+    entry: Entry, inputs: Sequence[Any], nodes: Sequence[TapeNode], cotangents: Sequence[Any], is_new: bool
+) -> list[Any]:
+    """What a plan gives for its inputs: interpreted the first time, compiled from the second on."""
+    if is_new or not config.compile_backward:
+        return _interpret(entry.plan, inputs, cotangents)
+    return _replay(entry, inputs, nodes)
+
+
+def is_on_host(nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> bool:
+    """Whether the gradient is computed in host memory."""
+    return _device(nodes, cotangents) is CPU
 
 
 def producer(e: Any) -> TapeNode | None:
@@ -105,9 +123,8 @@ def _inputs(plan: Plan, nodes: Sequence[TapeNode]) -> list[Any]:
     return out
 
 
-def _interpret(plan: Plan, nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> list[Any]:
+def _interpret(plan: Plan, inputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
     stats.interpreted += 1
-    inputs = [*_inputs(plan, nodes), *cotangents]
     arrays = run_data(plan.graph, inputs)
     taken = {id(g) for g in cotangents} | {id(x.base) for x in inputs if x.__class__ is DeviceArray}
     for i, g in enumerate(arrays):
@@ -121,7 +138,7 @@ def _interpret(plan: Plan, nodes: Sequence[TapeNode], cotangents: Sequence[Any])
     return arrays
 
 
-def _replay(entry: _Entry, nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> list[Any]:
+def _replay(entry: Entry, inputs: Sequence[Any], nodes: Sequence[TapeNode]) -> list[Any]:
     if entry.executable is None:
         with entry.lock:
             if entry.executable is None:
@@ -132,7 +149,7 @@ def _replay(entry: _Entry, nodes: Sequence[TapeNode], cotangents: Sequence[Any])
                 )  # fmt: skip
                 stats.compiled += 1
     stats.replayed += 1
-    return entry.executable([*_inputs(entry.plan, nodes), *cotangents])  # type: ignore[no-any-return]
+    return entry.executable(inputs)  # type: ignore[no-any-return]
 
 
 def _device(nodes: Sequence[TapeNode], cotangents: Sequence[Any]) -> Device:

@@ -348,3 +348,64 @@ def test_activations_in_place_leave_the_backward_pass_compiled():
         np.testing.assert_allclose(gradient(inplace=True), first, rtol=1e-6)
     assert jg.autograd.backward_stats.replayed == replayed + 2
     np.testing.assert_allclose(gradient(inplace=False), first, rtol=1e-6)
+
+
+def test_the_short_way_backward_is_left_where_something_else_is_meant():
+    """A structure that was seen before, with a hook, other memory, a write, a released part, several roots."""
+
+    def step(x, w, hook=None, between=None):
+        y = x * w
+        z = (y * 2.0).sigmoid()
+        if hook is not None:
+            y.register_hook(hook)
+        if between is not None:
+            between(y, z)
+        return (z * x).sum()
+
+    x, w = (jg.tensor(v, requires_grad=True) for v in ([0.5, -1.0], [2.0, 3.0]))
+    found = []
+    for _ in range(4):
+        x.grad = w.grad = None
+        step(x, w).backward()
+        found.append((x.grad.tolist(), w.grad.tolist()))
+    np.testing.assert_allclose(found[1:], [found[0]] * 3, rtol=1e-6)
+    x.grad = w.grad = None
+    step(x, w, hook=lambda g: g * 0).backward()
+    assert w.grad.tolist() == [0.0, 0.0]
+    kept = w.grad
+    step(x, w).backward()
+    assert w.grad is kept and kept._version == 1
+    np.testing.assert_allclose(kept.tolist(), found[0][1], rtol=1e-6)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        step(x, w, between=lambda y, z: z.detach().add_(1)).backward()
+    loss = step(x, w)
+    loss.backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        loss.backward()
+    w.register_post_accumulate_grad_hook(lambda t: found.append(t.grad.tolist()))
+    w.grad = None
+    step(x, w).backward()
+    np.testing.assert_allclose(found[-1], found[0][1], rtol=1e-6)
+
+
+def test_gradients_of_the_short_way_are_those_of_the_long_way():
+    """Several roots, numbers, leaves that come twice and results that are not used, in turn with another order."""
+
+    def roots(a, b, flip):
+        parts = [lambda: a * b + 3.0, lambda: (a - b).exp() * 0.5]
+        u, v = (parts[1](), parts[0]()) if flip else (parts[0](), parts[1]())
+        values, _ = jg.sort(u)
+        return [(values * a).sum(), (v / b + u).sum()]
+
+    seen = []
+    for turn in range(6):
+        a, b = (jg.tensor(v, dtype=jg.float64, requires_grad=True) for v in ([0.5, -1.0, 2.0], [2.0, 3.0, 0.25]))
+        if turn % 2:
+            jg.autograd.backward(roots(a, b, turn > 2))
+            grads = a.grad, b.grad
+        else:
+            grads = jg.autograd.grad(roots(a, b, turn > 2), (a, b))
+        seen.append([g.tolist() for g in grads])
+    np.testing.assert_allclose(seen[1], seen[0], rtol=1e-12)
+    np.testing.assert_allclose(seen[2], seen[0], rtol=1e-12)
+    np.testing.assert_allclose(seen[4:], [seen[3]] * 2, rtol=1e-12)

@@ -1,0 +1,181 @@
+"""The short way backward: a plain tape in host memory whose structure was seen before, gone through once.
+
+One pass from the roots checks what was saved, writes down the structure and numbers the leaves; a table then says
+which saved arrays the plan takes and whose its results are. What it can't take, and every first time, is left to
+`engine` and `whole`, which mean the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from ..fast_path import NOTHING
+from ..memo import Memo
+from ..tape import TapeNode
+from ..tensor import Tensor
+from . import whole
+
+_ndarray = np.ndarray
+_NUMBERS = (float, int, bool)
+_UNWRITTEN = itertools.repeat(0)
+
+
+class _Route:
+    """Where a plan's inputs are on a tape, as (node, slot, NumPy dtype), and the numbers of its results' leaves."""
+
+    __slots__ = ("entry", "inputs", "leaves")
+
+    def __init__(self, entry: whole.Entry, tape: _Tape, edges: Sequence[Any]) -> None:
+        last = len(tape.nodes) - 1  # `whole` has the oldest node first
+        plan = entry.plan
+        self.entry = entry
+        self.inputs = tuple(
+            [(last - i, slot, v.type.dtype.np) for (i, slot), v in zip(plan.residuals, plan.graph.inputs, strict=False)]
+        )
+        numbers = {id(leaf): k for k, leaf in enumerate(tape.leaves)}
+        self.leaves = tuple([numbers[id(e)] for e, flows in zip(edges, plan.flows, strict=True) if flows])
+
+
+_routes: Memo[_Route] = Memo(limit=512)
+
+
+class _Tape:
+    """What is behind some roots: nodes from the youngest on, leaves in the order met, and the structure as a key."""
+
+    __slots__ = ("key", "leaves", "nodes", "written")
+
+    def __init__(self) -> None:
+        self.nodes: list[TapeNode] = []
+        self.leaves: list[Tensor] = []
+        self.written = False  # whether something saved may be of memory that had been written to
+        self.key: tuple[Any, ...] = ()
+
+
+def _is_current(node: TapeNode, tape: _Tape) -> bool:
+    """Whether nothing that a node has saved was written to since."""
+    for owner, version in zip(node.owners, node.versions or _UNWRITTEN, strict=False):
+        if owner is not None:
+            if owner._version != version:
+                return False
+            if version:
+                tape.written = True
+    return True
+
+
+def _outside(node: TapeNode, i: int) -> Any:
+    """What tells the type of an operand that has no edge."""
+    data = node.saved[i]
+    if data is None or data.__class__ in _NUMBERS:
+        return None if node.types is None else node.types[i]
+    return data.shape, data.dtype
+
+
+def _scan(roots: Sequence[Any]) -> _Tape | None:
+    """The tape behind `roots`, which are edges of nodes; None where it is not plain."""
+    tape = _Tape()
+    nodes, leaves = tape.nodes, tape.leaves
+    numbers: dict[Any, int] = {}  # nodes, and leaves by their identity
+    parts: list[Any] = []
+    add = parts.append
+    heap = _start(roots, numbers, parts)
+    while heap:
+        node = heappop(heap)[1]
+        nodes.append(node)
+        saved = node.saved
+        if saved is None or node.hooks is not None or (saved is not NOTHING and not _is_current(node, tape)):
+            return None
+        add(node.op)
+        kept = node.kept
+        if kept is None:
+            tape.written = True
+            kept = tuple([x is not None for x in saved])
+        add(kept)
+        for i, e in enumerate(node.edges):
+            if e is None:
+                add(_outside(node, i))
+                continue
+            made_by = e
+            if e.__class__ is tuple:
+                made_by, index = e
+                add(-1 - index)  # no number of a node
+            if made_by.__class__ is not TapeNode:
+                if not _add_leaf(e, numbers, leaves, parts):
+                    return None
+                continue
+            number = numbers.get(made_by)
+            if number is None:
+                number = numbers[made_by] = len(numbers)
+                heappush(heap, (-made_by.seq, made_by))
+            add(number)
+    tape.key = tuple(parts)
+    return tape if nodes else None
+
+
+def _start(roots: Sequence[Any], numbers: dict[Any, int], parts: list[Any]) -> list[tuple[int, TapeNode]]:
+    """The heap with the roots' nodes; empty if some root is a leaf."""
+    heap: list[tuple[int, TapeNode]] = []
+    for e in roots:
+        node, index = e if e.__class__ is tuple else (e, 0)
+        if node.__class__ is not TapeNode:
+            return []
+        if node not in numbers:
+            numbers[node] = len(numbers)
+            heappush(heap, (-node.seq, node))
+        parts.append((numbers[node], index))
+    return heap
+
+
+def _add_leaf(leaf: Any, numbers: dict[Any, int], leaves: list[Tensor], parts: list[Any]) -> bool:
+    """Write down an edge to a leaf; False if it is none in host memory, or has hooks."""
+    if not isinstance(leaf, Tensor) or leaf._hooks:
+        return False
+    number = numbers.get(id(leaf))
+    if number is None:
+        data = leaf._data
+        if data.__class__ is not _ndarray:
+            return False
+        numbers[id(leaf)] = number = len(numbers)
+        leaves.append(leaf)
+        parts.append((data.shape, data.dtype))
+    parts.append(number)
+    return True
+
+
+def run(roots: Sequence[Any], cotangents: Sequence[Any], retain: bool) -> list[tuple[Tensor, Any]] | None:
+    """Leaves and their gradients, given the cotangents of the edges `roots`; None where the long way must be gone."""
+    tape = _scan(roots)
+    if tape is None or (tape.written and not whole.one_value_each(tape.nodes)):
+        return None
+    nodes, leaves = tape.nodes, tape.leaves
+    route = _routes.get(tape.key)
+    if route is None:
+        oldest_first = nodes[::-1]
+        if not whole.is_on_host(oldest_first, cotangents):
+            return None
+        entry, edges, is_new = whole.find(oldest_first, roots, None, cotangents)
+        route = _routes.add(tape.key, _Route(entry, tape, edges))
+    else:
+        is_new = False
+    inputs = []
+    for i, slot, dtype in route.inputs:
+        x = nodes[i].saved[slot]
+        if x.__class__ is not _ndarray:
+            if x.__class__ not in _NUMBERS:
+                return None
+            x = np.asarray(x, dtype)
+        inputs.append(x)
+    for g in cotangents:
+        if g.__class__ is not _ndarray:
+            return None
+    inputs += cotangents
+    grads = whole.run_entry(route.entry, inputs, nodes, cotangents, is_new)
+    if not retain:
+        for node in nodes:
+            if node.saved is not NOTHING:
+                node.release()
+    return list(zip([leaves[k] for k in route.leaves], grads, strict=True))
