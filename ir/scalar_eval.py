@@ -6,6 +6,7 @@ even in lanes that a `select` drops, because machines trap there and LLVM calls 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -50,15 +51,55 @@ class Evaluator:
         return apply(expr.fn, [self(a) for a in expr.args], expr.dtype)
 
 
+class Program:
+    """An expression of one argument as a list of steps, for evaluating it often.
+
+    >>> from jitgrad.ir import dtypes, scalar
+    >>> x = scalar.arg(0, dtypes.float32)
+    >>> Program(x * x + 1.0)(np.array([1.0, 2.0], np.float32))
+    array([2., 5.], dtype=float32)
+    """
+
+    def __init__(self, expr: Expr) -> None:
+        self.initial: list[Array] = []
+        self.steps: list[tuple[int, Callable[..., Array], tuple[int, ...]]] = []
+        self._places: dict[Expr, int] = {}
+        self.result = self._place(expr)
+
+    def _place(self, expr: Expr) -> int:
+        """Where the value of `expr` will be."""
+        if expr not in self._places:
+            places = tuple([self._place(a) for a in expr.args])
+            place = self._places[expr] = len(self.initial)
+            self.initial.append(expr.dtype.np.type(expr.value) if isinstance(expr, Const) else None)
+            if expr.fn is not None:
+                function = _FUNCTIONS.get(expr.fn) or functools.partial(_by_type, expr.fn, dtype=expr.dtype)
+                self.steps.append((place, function, places))
+        return self._places[expr]
+
+    def __call__(self, x: Array) -> Array:
+        """The expression's value where its argument is `x`."""
+        values = [x if v is None else v for v in self.initial]
+        with np.errstate(all="ignore"):
+            for place, function, places in self.steps:
+                values[place] = function(*[values[i] for i in places])
+        return values[self.result]
+
+
 def apply(fn: Fn, args: list[Array], dtype: DType) -> Array:
     """One scalar function on arrays of operands, with a result of `dtype`."""
-    if fn is Fn.CONVERT:
-        return _convert(args[0], dtype)
-    if fn is Fn.BITCAST:
-        return np.ascontiguousarray(args[0]).reshape(np.shape(args[0])).view(dtype.np)
+    if fn not in _FUNCTIONS:
+        return _by_type(fn, args[0], dtype)
     with np.errstate(all="ignore"):
         out = _FUNCTIONS[fn](*args)
     return np.asarray(out, dtype=dtype.np)
+
+
+def _by_type(fn: Fn, x: Array, dtype: DType) -> Array:
+    """What a value is as another type."""
+    if fn is Fn.BITCAST:
+        return np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype.np)
+    return _convert(x, dtype)
 
 
 def _convert(x: Array, dtype: DType) -> Array:
@@ -111,7 +152,7 @@ def _fma(x: Array, y: Array, z: Array) -> Array:
     wide = np.longdouble if x.dtype == np.float64 else np.float64
     if x.dtype.kind in "iub":
         return x * y + z
-    return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+    return (np.multiply(x, y, dtype=wide) + z).astype(x.dtype)
 
 
 def _scale(x: Array, n: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from .. import approximations, special
+from .. import approximations, single_precision, special
 from ..builder import Builder
 from ..graph import Value
 from ..op import Pointwise, op
@@ -13,7 +13,7 @@ from ..types import TensorType
 from .arithmetic import Sign
 from .comparison import Eq
 from .formula import Term
-from .special_function import SpecialFunction
+from .special_function import SinglePrecisionFunction
 
 __all__ = [
     "I0",
@@ -25,6 +25,7 @@ __all__ = [
     "BesselY1",
     "I0e",
     "I1e",
+    "ModifiedBesselI1",
     "ModifiedBesselK0",
     "ModifiedBesselK1",
     "ScaledModifiedBesselK0",
@@ -40,7 +41,7 @@ def _over_operand(b: Builder, y: Value, x: Value) -> Term:
 
 
 @op
-class I0(SpecialFunction):
+class I0(SinglePrecisionFunction):
     """The modified Bessel function of the first kind of order 0, elementwise.
 
     >>> import jitgrad as jg
@@ -56,13 +57,17 @@ class I0(SpecialFunction):
         """The scaled function times exp|x|."""
         return approximations.unscaled(approximations.i0e(x), x)
 
+    def single(self, x: Expr) -> Expr:
+        """By Chebyshev series in float32."""
+        return single_precision.i0(x)
+
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """I1."""
         return b(I1(), x)
 
 
 @op
-class I0e(SpecialFunction):
+class I0e(SinglePrecisionFunction):
     """`exp(-|x|) I0(x)`, elementwise.
 
     >>> import jitgrad as jg
@@ -77,13 +82,17 @@ class I0e(SpecialFunction):
         """By Chebyshev series."""
         return approximations.i0e(x)
 
+    def single(self, x: Expr) -> Expr:
+        """By Chebyshev series in float32."""
+        return single_precision.i0e(x)
+
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """I1e(x) - sign(x) y."""
         return (Term(b, x).apply(I1e()) - Term(b, x).apply(Sign()) * Term(b, y)).value
 
 
 @op
-class I1(SpecialFunction):
+class I1(SinglePrecisionFunction):
     """The modified Bessel function of the first kind of order 1, elementwise.
 
     >>> import jitgrad as jg
@@ -98,13 +107,33 @@ class I1(SpecialFunction):
         """The scaled function times exp|x|."""
         return approximations.unscaled(approximations.i1e(x), x)
 
+    def single(self, x: Expr) -> Expr:
+        """By Chebyshev series in float32."""
+        return single_precision.i1(x)
+
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """I0(x) - y / x, which is 1/2 at 0."""
         return (Term(b, x).apply(I0()) - _over_operand(b, y, x)).value
 
 
 @op
-class I1e(SpecialFunction):
+class ModifiedBesselI1(I1):
+    """The modified Bessel function of the first kind of order 1, elementwise; of float32 closer than `i1`.
+
+    >>> import jitgrad as jg
+    >>> jg.special.modified_bessel_i1(jg.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.5652])
+    """
+
+    name = "modified_bessel_i1"
+
+    def single(self, x: Expr) -> Expr:
+        """By longer series than those of `i1`."""
+        return single_precision.modified_bessel_i1(x)
+
+
+@op
+class I1e(SinglePrecisionFunction):
     """`exp(-|x|) I1(x)`, elementwise.
 
     >>> import jitgrad as jg
@@ -118,6 +147,10 @@ class I1e(SpecialFunction):
     def formula(self, x: Expr) -> Expr:
         """By Chebyshev series."""
         return approximations.i1e(x)
+
+    def single(self, x: Expr) -> Expr:
+        """By Chebyshev series in float32."""
+        return single_precision.i1e(x)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """I0e(x) - y (sign(x) + 1/x), which is 1/2 at 0."""

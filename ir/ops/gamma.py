@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from .. import approximations, special
+from .. import approximations, single_precision, special
 from ..builder import Builder
 from ..errors import AutogradError
 from ..graph import Value
@@ -14,7 +14,7 @@ from ..scalar import Expr, Fn
 from ..types import TensorType
 from .formula import Term
 from .math import Exp, Log, SmoothPointwise
-from .special_function import SpecialFunction
+from .special_function import SinglePrecisionFunction, SpecialFunction
 
 __all__ = ["Digamma", "Igamma", "Igammac", "Lgamma", "Polygamma", "Zeta"]
 
@@ -40,7 +40,7 @@ class Lgamma(SmoothPointwise):
 
 
 @op
-class Digamma(SpecialFunction):
+class Digamma(SinglePrecisionFunction):
     """The derivative of log gamma, elementwise; minus infinity at 0 (plus, at -0), NaN at -1, -2, ...
 
     >>> import jitgrad as jg
@@ -55,6 +55,10 @@ class Digamma(SpecialFunction):
     def formula(self, x: Expr) -> Expr:
         """By the recurrence and the asymptotic series."""
         return approximations.digamma(x)
+
+    def single(self, x: Expr) -> Expr:
+        """The same in float32."""
+        return single_precision.digamma(x)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """The trigamma function."""
