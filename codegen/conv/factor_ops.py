@@ -111,6 +111,33 @@ class FactorProduct(TileOp):
         return product
 
 
+@op
+class TileProduct(TileOp):
+    """The product of two matrices, each transposed if it is `turned`."""
+
+    turned: tuple[bool, bool] = (False, False)
+    name = "tile_product"
+
+    def sides(self, factor: TensorType, number: int) -> tuple[int, int]:
+        """Lengths of a factor's axes as it is multiplied."""
+        first, second = factor.shape
+        return (second, first) if self.turned[number] else (first, second)
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Matrices of one dtype that fit."""
+        x, w = operands
+        fits = x.ndim == w.ndim == 2 and x.dtype is w.dtype
+        if not fits or self.sides(x, 0)[1] != self.sides(w, 1)[0]:
+            raise ShapeError(f"tile_product: factors that do not fit{operand_lines(operands)}")
+        return (x.with_shape((self.sides(x, 0)[0], self.sides(w, 1)[1])),)
+
+    def reference(self, *operands: Array) -> Array:
+        """`numpy.matmul`."""
+        x, w = (v.T if turned else v for v, turned in zip(operands, self.turned))
+        product: Array = np.matmul(x, w)
+        return product
+
+
 def factor_tile(rows: int, columns: int, lanes: int, target: TileTarget) -> TileShape:
     """The register tile: two vectors of columns by eight rows, or what wastes less of the last block of columns.
 
@@ -126,4 +153,4 @@ def factor_tile(rows: int, columns: int, lanes: int, target: TileTarget) -> Tile
     return TileShape(tall, vectors)
 
 
-__all__ = ["FactorProduct", "PackedFactor", "TurnedFactor", "factor_tile"]
+__all__ = ["FactorProduct", "PackedFactor", "TileProduct", "TurnedFactor", "factor_tile"]

@@ -13,10 +13,11 @@ from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
 
-from .factor_ops import FactorProduct, PackedFactor, TurnedFactor, factor_tile
+from .factor_ops import FactorProduct, PackedFactor, TileProduct, TurnedFactor, factor_tile
 from .target import TileTarget
 
 _LEAST_ROWS: Final = 64  # outside of loops, where a factor is packed for one product
+_FEW_ROWS: Final = 512  # up to which tasks pack the second factor themselves, as each part of it has few readers
 _LEAST_WORK: Final = 1 << 15  # multiplications
 
 
@@ -45,10 +46,12 @@ class _Packing:
         inner, swapped = _unswapped(x)
         if isinstance(inner.node.op if inner.node else None, View) and not _is_reshape(inner):
             return None  # a copy that BLAS does without
-        lanes = self.target.lanes(x.type.dtype)
-        block = factor_tile(x.shape[0], w.shape[1], lanes, self.target).vectors * lanes
         source, turned = _unswapped(w)
         straight = source.node is None or not isinstance(source.node.op, View) or _is_reshape(source)
+        if straight and not self.in_loop and (swapped or x.shape[0] <= _FEW_ROWS):
+            return b(TileProduct((swapped, turned)), inner, source)
+        lanes = self.target.lanes(x.type.dtype)
+        block = factor_tile(x.shape[0], w.shape[1], lanes, self.target).vectors * lanes
         packed = b(TurnedFactor(block), source) if turned and straight else b(PackedFactor(block), w)
         return b(FactorProduct(w.shape[1], swapped), inner, packed)
 

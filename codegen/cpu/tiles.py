@@ -6,17 +6,18 @@ from typing import Final
 
 from llvmlite import ir
 
-from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, FACTOR, PIXELS, PIXELS_WEIGHT, TURNED, TileKernel
+from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, FACTOR, PIXELS, PIXELS_WEIGHT, PRODUCT, TURNED, TileKernel
 from .tile_factor import emit_factor, emit_turned
 from .tile_forward import emit_forward
 from .tile_pixels import emit_pixels
 from .tile_pixels_weight import emit_pixels_weight
+from .tile_product import emit_product
 from .tile_weight import emit_weight_gradient
 
 _EMITTERS: Final = {
     CHANNELS: emit_forward, CHANNELS_WEIGHT: emit_weight_gradient,
     PIXELS: emit_pixels, PIXELS_WEIGHT: emit_pixels_weight, FACTOR: emit_factor,
-    TURNED: emit_turned,
+    TURNED: emit_turned, PRODUCT: emit_product,
 }  # fmt: skip
 
 

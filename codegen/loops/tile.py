@@ -14,6 +14,7 @@ from .ir import Buffer, Stmt
 CHANNELS, CHANNELS_WEIGHT = "channels", "channels weight"
 PIXELS, PIXELS_WEIGHT = "pixels", "pixels weight"
 FACTOR, TURNED = "factor", "turned"  # a matrix product by a packed factor, and the packing of a transposed one
+PRODUCT = "product"  # one that packs its factors
 
 _NUMBERS: Final = (
     "groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks",
@@ -42,7 +43,7 @@ class TileKernel:
 
     `form` says which loops. `rows` by `vectors` registers of `lanes` elements are summed up at a time; neighbouring
     rows of a tile are `step` elements of the input apart. With `has_bias` and `has_relu`, sums get those before they
-    are stored.
+    are stored. `turned` says which factors of a product are transposed.
     """
 
     form: str
@@ -53,6 +54,7 @@ class TileKernel:
     step: int
     has_bias: bool = False
     has_relu: bool = False
+    turned: tuple[bool, bool] = (False, False)
 
     @property
     def wide(self) -> DType:

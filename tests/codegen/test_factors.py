@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from jitgrad.codegen import compile_graph, set_num_threads
-from jitgrad.codegen.conv.factor_ops import FactorProduct, PackedFactor, TurnedFactor, factor_tile
+from jitgrad.codegen.conv.factor_ops import FactorProduct, PackedFactor, TileProduct, TurnedFactor, factor_tile
+from jitgrad.codegen.conv.product_launch import product_cut
+from jitgrad.codegen.conv.schedule import TileShape
 from jitgrad.codegen.conv.target import TileTarget
 from jitgrad.codegen.cpu.threads import get_num_threads
 from jitgrad.codegen.fuse import TileStep
@@ -35,7 +37,17 @@ def expected(arrays, turned):
 
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(
-    "sizes", [(64, 32, 16), (67, 33, 19), (100, 200, 65), (129, 5, 257), (65, 300, 33), (71, 40, 100)]
+    "sizes",
+    [
+        (64, 32, 16),
+        (67, 33, 19),
+        (100, 200, 65),
+        (129, 5, 257),
+        (65, 300, 33),
+        (71, 40, 100),
+        (600, 70, 33),
+        (203, 700, 300),
+    ],
 )
 def test_values(sizes, turned):
     for dtype, rtol in ((dtypes.float32, 1e-5), (dtypes.float64, 1e-13)):  # sums of up to 300 products
@@ -91,7 +103,7 @@ def test_a_slice_is_not_copied():
 
 def test_one_factor_is_packed_once():
     b = Builder()
-    x, y = (b.input(TensorType((80, 50), dtypes.float32)) for _ in range(2))
+    x, y = (b.input(TensorType((600, 50), dtypes.float32)) for _ in range(2))
     w = b.input(TensorType((50, 40), dtypes.float32))
     compiled = compile_graph(b.build([b(MatMul(), x, w), b(MatMul(), y, w)]))
     assert len(compiled.steps) == 3
@@ -105,12 +117,28 @@ def test_references_and_rules():
     x = np.ones((4, 5))
     np.testing.assert_array_equal(FactorProduct(3).reference(x, packed), x @ w)
     np.testing.assert_array_equal(FactorProduct(3, True).reference(x.T, packed), x @ w)
+    for turned, factors in {(False, False): (x, w), (True, False): (x.T, w), (False, True): (x, w.T)}.items():
+        np.testing.assert_array_equal(TileProduct(turned).reference(*factors), x @ w)
+        assert TileProduct(turned).infer(*[TensorType(f.shape, dtypes.float64) for f in factors])[0].shape == (4, 3)
+    with pytest.raises(ShapeError, match="do not fit"):
+        TileProduct((True, True)).infer(*[TensorType(f.shape, dtypes.float64) for f in (x, w)])
     types = [TensorType(s, dtypes.float64) for s in ((4, 5), (2, 5, 2))]
     assert FactorProduct(3).infer(*types)[0].shape == (4, 3)
     with pytest.raises(ShapeError, match="do not fit 5 columns"):
         FactorProduct(5).infer(*types)
     with pytest.raises(ShapeError, match="a matrix is needed"):
         PackedFactor(2).infer(types[1])
+
+
+def test_tasks_of_a_product_are_many_and_fit_a_stack():
+    for turned in (False, True):
+        for rows, inner, columns in ((64, 64, 64), (128, 784, 512), (512, 3, 10000), (4000, 4000, 65), (65, 5000, 300)):
+            for size, lanes in ((4, 16), (8, 8), (4, 4)):
+                tile = TileShape(8, 2)
+                cut = product_cut(TileProduct((turned, False)), rows, inner, columns, tile, lanes, size)
+                packed = cut.rows * cut.depth if turned else 0
+                assert (packed + cut.depth * 2 * lanes) * size <= 384 << 10
+                assert cut.rows % tile.rows == 0 and cut.depth % lanes == 0 and cut.blocks >= 1
 
 
 def test_tiles_fit_the_registers():
