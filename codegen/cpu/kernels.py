@@ -1,8 +1,8 @@
 """From loop-level kernels to callable machine code.
 
 A kernel is known by its content: canonical text, options, host and versions. What is not in memory is looked for on
-disk; what is not there either is compiled, all of it in one LLVM module. On disk a module is one entry, and each of
-its kernels one small entry that names the module and the kernel's symbol in it.
+disk; what is not there either is compiled, in LLVM modules of some kernels each. On disk a module is one entry, and
+each of its kernels one small entry that names the module and the kernel's symbol in it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -26,12 +26,15 @@ from ..loops import printer
 from ..loops.ir import Kernel
 from ..loops.tile import TileKernel
 from . import target
+from .code_maker import CodeMaker
 from .emit import emit_kernel
 from .options import EmitOptions
-from .target import CompiledModule, ObjectCode
+from .target import CompiledModule
+from .threads import pool
 from .tiles import emit_tiles
 
 AnyKernel: TypeAlias = Kernel | TileKernel
+_KERNELS_IN_A_MODULE: Final = 8
 
 
 @functools.cache
@@ -142,15 +145,15 @@ class KernelTable:
         return [self._kernels[key] for key in keys]
 
     def module(self, name: str, build: Callable[[ir.Module], None]) -> CompiledModule:
-        """What `build` adds to an empty module, compiled; known by its LLVM text."""
+        """What `build`, a function of this package, adds to an empty module, compiled; known by `name`."""
         with self._lock:
-            text = target.new_module(name)
-            build(text)
-            key = "module-" + _digest(str(text), target.host().fingerprint)
+            key = "module-" + _digest(name, target.host().fingerprint, _emitter_digest())
             found = self._modules.get(key) or self._load(key)
             if found is None:
+                text = target.new_module(name)
+                build(text)
                 found = self._modules[key] = target.compile_module(text)
-                disk_cache().write(key, found.object_code.to_bytes())
+                disk_cache().write(key, found.object_code)
             return found
 
     def _find_or_compile(self, wanted: dict[str, AnyKernel], options: EmitOptions) -> None:
@@ -184,28 +187,46 @@ class KernelTable:
         entry = disk_cache().read(name)
         if entry is None:
             return None
-        module = self._modules[name] = target.load_module(name, ObjectCode.from_bytes(entry))
+        module = self._modules[name] = target.load_module(name, entry)
         return module
 
     def _compile(self, missing: dict[str, AnyKernel], options: EmitOptions) -> dict[str, NativeKernel]:
-        """All kernels of `missing` in one module, which goes to disk too."""
+        """All kernels of `missing`, in modules that go to disk too."""
         start = time.perf_counter()
-        name = "module-" + _digest(*missing)
-        symbols = {key: f"k_{key[:40]}_{name[-8:]}" for key in missing}
-
-        text = target.new_module(name)
-        for key, kernel in missing.items():
-            _emit(text, symbols[key], kernel, options)
-        module = self._modules[name] = target.compile_module(text)
+        symbols: dict[str, tuple[str, str]] = {}  # of each key: its module and its name in there
+        disk, maker = disk_cache(), CodeMaker(pool.num_threads)
+        for keys in _batches(missing):
+            name = "module-" + _digest(*keys)
+            module = target.new_module(name)
+            for key in keys:
+                symbols[key] = name, f"k_{key[:40]}_{name[-8:]}"
+                _emit(module, symbols[key][1], missing[key], options)
+            maker.add(name, str(module))
+        for name, code in maker.finish():
+            self._modules[name] = target.load_module(name, code)
+            disk.write(name, code)
         took = 1e3 * (time.perf_counter() - start)
-        disk = disk_cache()
-        disk.write(name, module.object_code.to_bytes())
-        for key in missing:
-            disk.write("kernel-" + key, json.dumps({"module": name, "symbol": symbols[key]}).encode())
-        return {
-            key: NativeKernel(key, kernel, options, module.address(symbols[key]), symbols[key], took, "")
-            for key, kernel in missing.items()
-        }
+        found = {}
+        for key, kernel in missing.items():
+            name, symbol = symbols[key]
+            disk.write("kernel-" + key, json.dumps({"module": name, "symbol": symbol}).encode())
+            found[key] = NativeKernel(key, kernel, options, self._modules[name].address(symbol), symbol, took, "")
+        return found
+
+
+def _batches(missing: Mapping[str, AnyKernel]) -> Iterator[list[str]]:
+    """Keys of kernels that share a module: few, so that modules can be compiled side by side; a tile kernel is long."""
+    batch: list[str] = []
+    for key, kernel in missing.items():
+        if isinstance(kernel, TileKernel):
+            yield [key]
+            continue
+        batch.append(key)
+        if len(batch) == _KERNELS_IN_A_MODULE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 TABLE: Final = KernelTable()

@@ -8,11 +8,12 @@ does not get it runs on the calling thread.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import importlib.metadata
+import importlib.util
 import os
 import sys
 import threading
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,11 +101,29 @@ class Pool:
 
 
 def _layer(name: str) -> Any:
-    """One of Numba's threading layers, if this installation has it."""
+    """One of Numba's threading layers, if this installation has it.
+
+    It is loaded from its file, because importing Numba takes longer than most compilations.
+    """
+    full, numba = f"numba.np.ufunc.{name}", importlib.util.find_spec("numba")
+    if full in sys.modules:
+        return sys.modules[full]
+    for folder in [] if numba is None else numba.submodule_search_locations or []:
+        for suffix in EXTENSION_SUFFIXES:
+            path = Path(folder, "np", "ufunc", name + suffix)
+            spec = importlib.util.spec_from_file_location(full, path) if path.exists() else None
+            if spec is not None and spec.loader is not None:
+                return _executed(spec)
+    return None
+
+
+def _executed(spec: ModuleSpec) -> Any:
     try:
-        return importlib.import_module(f"numba.np.ufunc.{name}")  # lazy: loads Numba
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
     except ImportError:
         return None
+    return module
 
 
 def _load_tbb() -> ctypes.CDLL | None:

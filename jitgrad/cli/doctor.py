@@ -118,7 +118,7 @@ def _memory() -> str:
 
 
 def _code_generation() -> Iterator[Finding]:
-    from jitgrad.codegen.cpu import target  # loads Numba
+    from jitgrad.codegen.cpu import target  # loads llvmlite
 
     host = target.host()
     yield Finding("machine", "processor", OK, f"{host.cpu}, {os.cpu_count()} cores")

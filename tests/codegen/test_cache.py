@@ -13,6 +13,8 @@ from codegen.kernels import pointwise
 from jitgrad.codegen import cache
 from jitgrad.codegen.cache import COUNTERS, DiskCache
 from jitgrad.codegen.cpu import abi, kernels
+from jitgrad.codegen.cpu.code_maker import CodeMaker
+from jitgrad.codegen.cpu.threads import pool
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.config import config
 
@@ -106,6 +108,33 @@ def run_process(folder, factor, expected):
     environment = {**os.environ, "JITGRAD_CACHE_DIR": str(folder)}
     command = [sys.executable, "-c", code, str(tests), str(factor), expected]
     subprocess.run(command, check=True, env=environment, cwd=folder)
+
+
+def test_many_kernels_are_modules_compiled_side_by_side(folder, monkeypatch):
+    batch = [fresh_kernel() for _ in range(20)]
+    monkeypatch.setattr(pool, "_threads", 2)
+    found = forget().kernels([k for k, _ in batch], kernels.default_options())
+    assert [result(native) for native in found] == [np.float32(factor) for _, factor in batch]
+    names = [p.name.split("-")[0] for p in folder.iterdir()]
+    assert names.count("kernel") == 20 and names.count("module") == 3
+
+
+def test_an_error_of_llvm_is_raised_to_the_caller():
+    maker = CodeMaker(2)
+    for name in "ab":
+        maker.add(name, "this is no module")
+    with pytest.raises(RuntimeError, match="parsing error"):
+        maker.finish()
+
+
+def test_compiling_and_running_imports_no_numba():
+    code = """
+import sys, numpy as np, jitgrad as jg
+f = jg.compile(lambda x: (x.tanh() * 2).sum())
+f(jg.ones(1 << 20))
+assert jg.get_num_threads() == 2 and "llvmlite" in sys.modules and "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "JITGRAD_NUM_THREADS": "2"})
 
 
 def test_several_processes_at_once(folder):
