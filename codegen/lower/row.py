@@ -7,8 +7,8 @@
 
 Short rows are done side by side instead, one in each lane of a vector, each from end to end.
 
-A row is read again in each phase, from cache. Inexact folds go in blocks of bounded length, so that the error of a
-float32 sum does not grow with the length of the row.
+A row is read again in each phase, from cache; `kept.py` says what is not computed again. Inexact folds go in blocks of
+bounded length, so that the error of a float32 sum does not grow with the length of the row.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from collections.abc import Sequence
 
 from jitgrad.ir import scalar
 
+from ..fuse.element import element
 from ..fuse.roots import Root
 from ..loops.ir import Init, Stmt, loop_var
 from .group_lowering import Fold, GroupLowering, ceil_div, new_fold
+from .kept import Kept, kept_values
 from .kernel_builder import KernelBuilder, Launch
 from .long_row import lower_long_row
 from .loops import SERIAL, VECTOR, Header, counted, nest, parallel, stretch
@@ -41,8 +43,10 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
     short = bool(kept) and math.prod(a.extent for a in reduced) <= lowering.tuning.short_row
     headers, extent = parallel(b, kept, 0 if short else max(1, len(reduced)), lowering.tuning.flat)
     body: list[Stmt] = list(_outer(lowering, b, phases, 0))
+    keeping = kept_values(lowering, phases) if lowering.tuning.keeps and not short else {}
     for p in range(phases.count):
-        body += _phase(lowering, b, phases, p, reduced, short)
+        body += _phase(lowering, b, phases, p, reduced, short, keeping.get(p, ()))
+        _find_kept(lowering, b, [k for before in range(p + 1) for k in keeping.get(before, ())])
         body += _outer(lowering, b, phases, p + 1)
     return [b.launch(nest(headers, body), extent, lowering.operations, lowering.label())]
 
@@ -54,9 +58,18 @@ def _is_long(lowering: GroupLowering, phases: Phases, kept: Sequence[Axis], redu
     return few and length >= tuning.long_row and all(phases.ready[r.number] for r in lowering.outer_maps)
 
 
+def _find_kept(lowering: GroupLowering, b: KernelBuilder, kept: Sequence[Kept]) -> None:
+    """From now on, read what has been kept."""
+    if kept:
+        b.forget()
+    for k in kept:
+        b.substitute(k.expr, b.finish(element(k.root.number, k.expr.dtype, lowering.group.index)))
+
+
 def _phase(
-    lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis], short: bool
-) -> list[Stmt]:
+    lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis], short: bool,
+    keeping: Sequence[Kept],
+) -> list[Stmt]:  # fmt: skip
     """The loops of one phase, and its reductions' results."""
     roots = [r for r in lowering.reductions if phases.phase(r) == p]
     folds = [new_fold(lowering, r) for r in roots]
@@ -65,10 +78,10 @@ def _phase(
     if lowering.tuning.flat and not short and len(reduced) > 1:
         reduced = [_together(b, reduced)]
     if not short and reduced and any(not f.is_exact for f in folds):
-        stmts += _blocked(lowering, b, reduced, roots, folds, inner)
+        stmts += _blocked(lowering, b, reduced, roots, folds, inner, keeping)
     else:
         headers = counted(b, reduced, "j", SERIAL if short else VECTOR)
-        stmts += nest(headers, _stream(lowering, b, reduced, roots, folds, inner))
+        stmts += nest(headers, _stream(lowering, b, reduced, roots, folds, inner, keeping))
     for root, fold in zip(roots, folds):
         stmts.append(Init(lowering.bindings[root.number].index, fold.result))
     return stmts
@@ -83,7 +96,7 @@ def _together(b: KernelBuilder, axes: Sequence[Axis]) -> Axis:
 
 def _blocked(
     lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis], roots: Sequence[Root],
-    folds: Sequence[Fold], inner: Sequence[Root],
+    folds: Sequence[Fold], inner: Sequence[Root], keeping: Sequence[Kept],
 ) -> tuple[Stmt, ...]:  # fmt: skip
     """The innermost axis in blocks, each with accumulators of its own."""
     length = lowering.tuning.row_block
@@ -93,20 +106,21 @@ def _blocked(
     vector = stretch(b, reduced[-1], f"j{len(reduced) - 1}", block, scalar.const(length), VECTOR)
     parts = [new_fold(lowering, r) for r in roots]
     body: list[Stmt] = [s for f in parts for s in f.inits()]
-    body += nest([vector], _stream(lowering, b, reduced, roots, parts, inner))
+    body += nest([vector], _stream(lowering, b, reduced, roots, parts, inner, keeping))
     body += [whole.update(whole.merged(part.state)) for whole, part in zip(folds, parts)]
     return nest(headers, body)
 
 
 def _stream(
     lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis], roots: Sequence[Root],
-    folds: Sequence[Fold], inner: Sequence[Root],
+    folds: Sequence[Fold], inner: Sequence[Root], keeping: Sequence[Kept],
 ) -> list[Stmt]:  # fmt: skip
-    """What happens to one element: folded, and stored."""
+    """What happens to one element: folded, kept, and stored."""
     stmts: list[Stmt] = []
     for root, fold in zip(roots, folds):
         element = b.finish(lowering.expression(root))
         stmts.append(fold.update(fold.stepped(element, b.row_major(reduced))))
+    stmts += [b.store(k.root.number, lowering.group.index, b.finish(k.expr)) for k in keeping]
     return stmts + lowering.store_full(b, inner)
 
 

@@ -20,6 +20,8 @@ class Tuning:
     length are gone through from end to end, several side by side. Fewer than `few_rows` rows of at least `long_row`
     elements are cut into chunks. `chunk`: elements that one task folds then, or where nothing is kept.
 
+    `keeps`: what is costly is kept from one phase of a row to the next, in cache, instead of computed again.
+
     `columns`: the width of a block of columns; `min_rows` and `max_rows`: the rows in a chunk of them. `registers`:
     the accumulators of a column are held by the lane that goes down it, else they lie in memory and rows are gone
     through one by one.
@@ -37,6 +39,7 @@ class Tuning:
     long_row: int = 0
     few_rows: int = 0
     chunk: int = 4096
+    keeps: bool = True
     columns: int = 1024
     min_rows: int = 64
     max_rows: int = 4096
@@ -52,7 +55,7 @@ CPU_TUNING: Final = Tuning()
 """Rows and blocks that fit a core's cache; portions of the outermost loop go to threads."""
 
 GPU_TUNING: Final = Tuning(
-    flat=True, row_block=1 << 16, short_row=16, long_row=1 << 15, few_rows=512, chunk=8192, columns=256,
+    flat=True, row_block=1 << 16, short_row=16, long_row=1 << 15, few_rows=512, chunk=8192, keeps=False, columns=256,
     registers=True, long_scan=1024, scan_rows=4096, scatter_tasks=1024, tile_read=32, tile_written=32,
 )  # fmt: skip
 """Iterations that keep tens of thousands of threads busy; neighbours in a block read neighbours in memory."""

@@ -71,16 +71,16 @@ class Softmax(_Normalised):
             return x.copy()
         with np.errstate(all="ignore"):
             out = np.exp(self._shifted_reference(x))
-            out /= np.add.reduce(out, self.axis, keepdims=True)
+            out *= 1 / np.add.reduce(out, self.axis, keepdims=True)
         return out.astype(x.dtype, copy=False)
 
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
-        """`exp(x - max) / sum(exp(x - max))`."""
+        """`exp(x - max)` times the reciprocal of its sum: one division for a row."""
         (x,) = operands
         if x.size == 0:
             return (x,)
         e = self._shifted(b, x).apply(Exp())
-        return ((e / e.sum(self.axis).expand(x.shape)).convert(x.type.dtype).value,)
+        return ((e * (1.0 / e.sum(self.axis)).expand(x.shape)).convert(x.type.dtype).value,)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

@@ -18,13 +18,15 @@ from codegen.formulas import (
 from codegen.programs import run_graph
 
 from jitgrad.codegen.fuse import KernelStep, fuse
-from jitgrad.codegen.loops.ir import Kernel
+from jitgrad.codegen.loops import walk
+from jitgrad.codegen.loops.ir import Kernel, Loop
 from jitgrad.codegen.lower import lower
 from jitgrad.ir import interpreter
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.creation import full_like
 from jitgrad.ir.ops.shape import Permute
+from jitgrad.ir.scalar import Fn
 
 
 def kernels(types, formula: Formula) -> list[Kernel]:
@@ -81,3 +83,23 @@ def test_a_users_numbers_are_not_in_the_kernel():
         return kernels([f32(3)], lambda b, x: b(Add(), b(Mul(), x, full_like(b, x, number)), full_like(b, x, 1.0)))
 
     assert scaled(0.5) == scaled(1.0) == scaled(-3.0)
+
+
+def exponentials(kernel: Kernel) -> list[list[bool]]:
+    """For each innermost loop, whether its stores and updates compute an exponential."""
+    loops = [s for s in walk.statements(kernel.body) if isinstance(s, Loop) and s.kind == "vector"]
+    return [[any(e.fn is Fn.EXP for e in walk.postorder(walk.expressions(s))) for s in loop.body] for loop in loops]
+
+
+def test_a_costly_value_is_kept_for_the_phase_that_needs_it_again():
+    """The largest element; the exponentials, summed up and kept; what they come to."""
+    (kernel,) = kernels([f32(9, 50)], softmax)
+    assert exponentials(kernel) == [[False], [True, True], [False]]
+
+
+def test_a_result_that_takes_over_its_operand_keeps_nothing():
+    graph = build([f32(9, 50)], softmax)
+    program = fuse(graph)
+    (step,) = (s for s in program.steps if isinstance(s, KernelStep))
+    (launch,) = lower(program, step, {graph.outputs[0]: graph.inputs[0]})
+    assert exponentials(launch.kernel) == [[False], [True], [True, False]]
