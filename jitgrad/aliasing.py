@@ -20,7 +20,7 @@ from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 
-from .arrays import assign, may_share_memory, owned, strides_only
+from .arrays import assign, contiguous_strides, may_share_memory, owned, strides_only
 from .backend import DeviceArray
 from .dispatch import apply, data_op, edge, infer, lift, record
 from .errors import located
@@ -148,8 +148,12 @@ def copy(t: Tensor, order: Literal["K", "C"] = "K") -> Tensor:
     if isinstance(t._data, LevelData):
         out = wrap(t._data.copied())
         t._data.level.note((out,))
-    elif mode.tracer is not None and not mode.tracer.ends_before((t,), op):
-        return apply(op, t)
+    elif (tracer := mode.tracer) is not None and not tracer.ends_before((t,), op):
+        here = layout(t)
+        out = apply(op, t)
+        if order == "C" or here is None or 0 in _strides_of_long_axes(here):
+            tracer.layout.row_major(tracer.value(out))
+        return out
     else:
         out = wrap(owned(t._data, "C" if 0 in _strides_of_long_axes(t._data) else order))
     if mode.grad and t._requires_grad:
@@ -162,8 +166,10 @@ def copied(op: View, t: Tensor) -> Tensor:
     mode = local.mode
     if isinstance(t._data, LevelData):
         return copy(view(op, t))
-    if mode.tracer is not None and not mode.tracer.ends_before((t,), op):
-        return apply(op, t)
+    if (tracer := mode.tracer) is not None and not tracer.ends_before((t,), op):
+        out = apply(op, t)
+        tracer.layout.row_major(tracer.value(out))
+        return out
     infer(op, (t.type_,))
     out = wrap(owned(_seen_through(op, t, t._data), "C"))
     if mode.grad and t._requires_grad:
@@ -205,7 +211,7 @@ def layout(t: Tensor, op: View | None = None) -> np.ndarray[Any, Any] | None:
             if array.__class__ is DeviceArray:
                 array = strides_only(array)
         if not isinstance(array, np.ndarray):
-            array = _contiguous_layout(array.shape, array.dtype)
+            array = _traced_layout(array)
     for step in steps:
         if isinstance(step, Reshape):
             try:
@@ -225,11 +231,17 @@ def _one_sample(t: Tensor) -> np.ndarray[Any, Any]:
     return whole[0] if len(whole) else _contiguous_layout(t._data.shape, t._data.dtype)
 
 
+def _traced_layout(value: Any) -> np.ndarray[Any, Any]:
+    """An array with the strides that a value of a trace would have."""
+    tracer = local.mode.tracer
+    strides = None if tracer is None else tracer.layout.of(value)
+    if strides is None:
+        return _contiguous_layout(value.shape, value.dtype)
+    return np.lib.stride_tricks.as_strided(np.empty(1, value.dtype), value.shape, strides)
+
+
 def _contiguous_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    strides = [dtype.itemsize] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
-    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
+    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, contiguous_strides(shape, dtype.itemsize))
 
 
 def is_view(op: View, t: Tensor) -> bool:

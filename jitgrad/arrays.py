@@ -120,6 +120,24 @@ def _strides_only(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dt
     return np.ndarray(shape, dtype, pages, before, strides)
 
 
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides, in bytes, of row-major order without gaps.
+
+    >>> contiguous_strides((2, 3), 4)
+    (12, 4)
+    """
+    strides = [itemsize] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return tuple(strides)
+
+
+def seen_strides(op: View, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> tuple[int, ...] | None:
+    """The strides of what the view `op` shows of an array with these; None if it can't without a copy."""
+    found = _seen_through(op, shape, strides, dtype)
+    return None if found is None else found[1]
+
+
 def seen_through(op: View, data: DeviceArray) -> DeviceArray | None:
     """What the view `op` shows of a device array; None if it can't without a copy."""
     found = _seen_through(op, data.shape, data.strides, dtypes.FROM_NUMPY[data.dtype].np)

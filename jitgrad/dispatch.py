@@ -16,7 +16,7 @@ from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.interpreter import apply_reference, evaluate, run
 from jitgrad.ir.location import user_location
-from jitgrad.ir.op import Op, View
+from jitgrad.ir.op import Op, Pointwise, View
 from jitgrad.ir.types import TensorType
 
 from .arrays import on_device
@@ -30,6 +30,7 @@ from .tape import Storage, TapeNode, residual_mask, watch
 from .tensor import Tensor, tensor_type, wrap
 
 _LARGE = 4096  # elements; below, nothing but NumPy is asked
+_LAID_OUT = (Pointwise, View)  # ops whose results lie in memory as their operands do; others are row-major
 
 _FLOATING = "fcV"  # NumPy's kinds of the types that have gradients; V is bfloat16
 
@@ -185,9 +186,15 @@ def run_op(
             out: Sequence[Any] | None = run_large(op, data, operands, results)
             if out is not None:
                 return out
-        return apply_reference(op, data)
+        found = apply_reference(op, data)
+        return found if isinstance(op, _LAID_OUT) else [_row_major(x) for x in found]
     except JitgradError as error:
         raise located(error) from None
+
+
+def _row_major(x: Any) -> Any:
+    """A result whose strides don't depend on those of operands."""
+    return x if x.__class__ is not np.ndarray or x.flags.c_contiguous else x.copy()
 
 
 def run_data(graph: Graph, inputs: Sequence[Any]) -> list[Any]:

@@ -165,7 +165,15 @@ def _unary_recorder(op: Op) -> Callable[[Any, Any, Any, Any], None]:
 
 def _numpy_function(op: Op) -> Callable[..., Any]:
     """NumPy's function with the op's meaning, or the op's reference."""
-    return type(op).ufunc if isinstance(op, Pointwise) and op.fast else op.reference
+    if isinstance(op, Pointwise):
+        return type(op).ufunc if op.fast else op.reference
+    reference = op.reference
+
+    def row_major(*operands: Any) -> Any:
+        out = reference(*operands)
+        return out if out.ndim < 2 or out.flags.c_contiguous else out.copy()
+
+    return row_major
 
 
 def binary_method(op: Op, slow: Binary, exact: DTypes = _NONE, weak: DTypes = _NONE, function: Any = None) -> Binary:

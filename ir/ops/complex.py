@@ -101,8 +101,8 @@ class Imag(_Part):
 
 
 def _make_complex(real: Array, imag: Array) -> Array:
-    out = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real.dtype, np.complex64))
-    out.real, out.imag = real, imag
+    out = np.where(True, real, imag).astype(np.result_type(real.dtype, np.complex64))  # lies as the operands do
+    out.imag = imag
     return out
 
 

@@ -86,8 +86,15 @@ def backward(
             node.release()
     tracer = local.mode.tracer
     if tracer is not None:
-        return grads if create else {e: g if isinstance(g, LevelData) else tracer.detached(g) for e, g in grads.items()}
-    return {e: _beside_leaf(e, g) for e, g in grads.items()}
+        return grads if create else {e: g if isinstance(g, LevelData) else _final(tracer, g) for e, g in grads.items()}
+    return {e: _beside_leaf(e, g if create else _row_major(g)) for e, g in grads.items()}
+
+
+def _final(tracer: Any, g: Any) -> Any:
+    """A gradient without history, laid out as those of eager code."""
+    value = tracer.detached(g)
+    tracer.layout.row_major(value)
+    return value
 
 
 def _beside_leaf(e: Any, g: Any) -> Any:
@@ -97,6 +104,11 @@ def _beside_leaf(e: Any, g: Any) -> Any:
     if isinstance(g, Tensor):
         return g if g.device == e.device else g.to(e.device)  # type: ignore[attr-defined]
     return g if g.__class__ is e._data.__class__ is np.ndarray else on_device(g, e.device)
+
+
+def _row_major(g: Any) -> Any:
+    """A gradient laid out without regard to how it was computed."""
+    return g if g.__class__ is not np.ndarray or g.flags.c_contiguous else g.copy()
 
 
 def towards(nodes: list[TapeNode], targets: Sequence[Any]) -> list[TapeNode]:

@@ -129,11 +129,11 @@ def _interpret(plan: Plan, inputs: Sequence[Any], cotangents: Sequence[Any]) -> 
     taken = {id(g) for g in cotangents} | {id(x.base) for x in inputs if x.__class__ is DeviceArray}
     for i, g in enumerate(arrays):
         if g.__class__ is DeviceArray:
-            memory, is_view = id(g.base), False
+            memory, is_own = id(g.base), True
         else:
-            memory, is_view = id(g), not g.flags.owndata
-        if memory in taken or is_view or not g.flags.writeable:
-            arrays[i] = owned(g)
+            memory, is_own = id(g), g.flags.owndata and g.flags.c_contiguous
+        if memory in taken or not is_own or not g.flags.writeable:
+            arrays[i] = owned(g, "C")
         taken.add(memory)
     return arrays
 

@@ -42,7 +42,7 @@ def run_segment(tracer: Tracer) -> None:
         raise
     for t in live:
         if t._view is None:
-            t._data = data.own(t._data)
+            t._data = tracer.layout.arranged(data.own(t._data), t._data)
     for node in nodes:
         if node.saved is not None:
             node.saved = _saved(node, data, holders)

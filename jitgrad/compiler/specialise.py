@@ -15,6 +15,7 @@ from typing import Any
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Graph, Value
 from jitgrad.ir.ops.arithmetic import Neg
+from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.types import TensorType
 
 from .. import pytree
@@ -52,6 +53,7 @@ class Specialisation:
     sources: tuple[Source, ...]
     fresh: tuple[Source, ...]  # those met after the last cut
     writes: tuple[tuple[int, int, bool], ...]  # (output, source, already in place)
+    axes: tuple[tuple[int, tuple[int, ...]], ...]  # of outputs that are not row-major, where the array has them
     outputs: tuple[Recipe, ...]
     structure: Any
     grads: tuple[tuple[Source, Recipe | None], ...]
@@ -87,7 +89,8 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
     written = [s for s in tracer.outside.values() if s.written and s.slot is not None]
     writes = [(recipes.output(s.value), s.slot, s.tensor._data.flags.c_contiguous) for s in written]
     stages = _plan_histories(tracer, recipes)
-    graph = Graph(tracer.builder.inputs, tracer.builder.nodes, list(recipes.values))
+    outs, axes = recipes.laid_out()
+    graph = Graph(tracer.builder.inputs, tracer.builder.nodes, outs)
     if observer is not None:
         observer("traced", graph)
     load(tracer.placement.where)
@@ -99,7 +102,7 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
         graph=graph, run=run, executable=executable, inputs=inputs, is_over=is_over, places=places,
         sources=tuple(tracer.sources), fresh=tracer.cuts.last_sources(), outputs=outputs, structure=structure,
         writes=tuple([(out, slot, own) for (out, slot, _), own in zip(writes, in_place, strict=True)]),
-        grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
+        axes=axes, grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
         types=tuple(v.type for v in tracer.builder.inputs), cuts=tuple(tracer.cuts.made),
         guards=tracer.cuts.last_guards(), trace_ms=trace_ms, compile_ms=(time.perf_counter() - start) * 1e3,
     )  # fmt: skip
@@ -170,6 +173,16 @@ class _Recipes:
             found = self._made[id(t)] = self._make(t)
             self.tensors[id(t)] = t
         return found
+
+    def laid_out(self) -> tuple[list[Value], tuple[tuple[int, tuple[int, ...]], ...]]:
+        """The outputs as they are to lie in memory, and the order of axes that gives them back their shape."""
+        tracer, outs, axes = self.tracer, list(self.values), []
+        for out in sorted(self.kept):
+            order = tracer.layout.order(outs[out])
+            if order is not None:
+                (outs[out],) = tracer.emit(Permute(order), [outs[out]])
+                axes.append((out, Permute(order).inverse().perm))
+        return outs, tuple(axes)
 
     def of_leaf(self, x: Any) -> Recipe:
         """The recipe of anything in a result."""
@@ -244,6 +257,8 @@ def finish(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], c
         raise
     except Exception:
         return REFUSED
+    if spec.axes:
+        outs = _shaped(spec, outs)
     spec.runs += 1
     for out, slot, in_place in spec.writes:
         tensor = spec.sources[slot].tensor(leaves)  # type: ignore[union-attr]
@@ -275,6 +290,14 @@ def _run(spec: Specialisation, arrays: Sequence[Any], computed: Sequence[Any]) -
     if not spec.is_over:
         outs = spec.run([arrays[i] if i >= 0 else computed[-1 - i] for i in spec.inputs or ()])
     return [outs[i] if i >= 0 else computed[-1 - i] for i in spec.places]
+
+
+def _shaped(spec: Specialisation, outs: Sequence[Any]) -> Sequence[Any]:
+    """The outputs in their shapes, those included that are not row-major."""
+    shaped = list(outs)
+    for out, order in spec.axes:
+        shaped[out] = outs[out].transpose(order)
+    return shaped
 
 
 class _Maker:

@@ -58,6 +58,7 @@ from .sources import (
     TensorSource,
     grad_of_its_own,
 )
+from .strides import MemoryLayout
 from .surroundings import Surroundings
 
 
@@ -88,7 +89,7 @@ class Tracer(Asking):
         arguments = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.name = name
         self.dump: str | None = None
-        self.continued: Callable[[], Tracer | None] = _nothing  # what takes over where this trace has to end
+        self.continued: Callable[[], Tracer | None] = lambda: None  # what takes over where this trace has to end
         self.reached: Sequence[Tensor] = ()  # tensors that the function reaches without them being arguments
         self.rebound = rebinding.count
         self.cuts = Cuts(self)
@@ -122,6 +123,7 @@ class Tracer(Asking):
         self.met: dict[Value, Tensor] | None = None  # in a part that is computed again: the tensors of its operands
         self.casts: dict[Any, Any] = {}  # of parameters, by autocast: see `autocasting`
         self.scopes: dict[int, tuple[str, ...]] = {}  # of tape nodes, by their number: their gradients' scopes
+        self.layout = MemoryLayout(self)
 
     # values -------------------------------------------------------------------------------------------------
 
@@ -325,9 +327,10 @@ class Tracer(Asking):
 
     def _set(self, v: Tensor, value: Value) -> None:
         if v._data.__class__ is Value:
-            v._data = value
+            v._data = self.layout.as_of(value, v._data)
         else:
-            self.state(v).value = value
+            state = self.state(v)
+            state.value = self.layout.as_of(value, state.value)
 
     def ends_before(self, operands: Sequence[Tensor], op: Op | None = None) -> bool:
         """End the trace if one of these shares memory with a tensor whose writes are still pending here."""
@@ -484,10 +487,6 @@ class Tracer(Asking):
     def broken_off(self, reason: str, values: Sequence[Value], location: Any) -> CompileError:
         """What to raise where the whole function has to be one graph."""
         return not_one_graph(reason, values, location)
-
-
-def _nothing() -> None:
-    """No tracer: Python goes on eagerly."""
 
 
 def _number(value: Value) -> Any:

@@ -92,8 +92,11 @@ def expand(t: Tensor, shape: Shape) -> Tensor:
 
 def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:
     """An operand whose elements all are `value`; eagerly it takes no memory and must not be written to."""
-    if local.mode.tracer is not None:
-        return apply(Full(tuple(shape), dtype, value))
+    tracer = local.mode.tracer
+    if tracer is not None:
+        made = apply(Full(tuple(shape), dtype, value))
+        tracer.layout.repeated(tracer.value(made))
+        return made
     if dtype.kind == "int":
         element = np.array(int(value), np.int64).astype(dtype.np)  # type: ignore[arg-type]
     else:

@@ -1,0 +1,155 @@
+"""How the values of a trace would lie in memory if they were computed eagerly.
+
+Eager code lays out the result of an elementwise op as NumPy does: in the order of axes that its operands have, and in
+row-major order where they differ. What a view shows lies where it lies; all else is row-major. So that compiled
+results have the same strides, they are found here from the graph alone, when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.op import Pointwise, View
+from jitgrad.ir.ops.history import Detach, WithHistory
+from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.ops.write import WriteView
+
+from ..arrays import contiguous_strides, seen_strides, strides_only
+from ..backend import DeviceArray
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+Strides = tuple[int, ...]  # in bytes, as NumPy has them
+
+_SAME = (Detach, WithHistory, WriteView)  # results take the place of their first operand, as those of checks do
+
+
+class MemoryLayout:
+    """Of one trace: the strides of its values. None stands for row-major order without gaps."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._known: dict[Value, Strides | None] = {}
+
+    def of(self, value: Value) -> Strides | None:
+        """The strides of `value`."""
+        stack = [value]
+        while stack:
+            v = stack[-1]
+            if v in self._known:
+                stack.pop()
+                continue
+            node = v.node
+            behind = () if node is None else _behind(node)
+            missing = [x for x in behind if x not in self._known]
+            if missing:
+                stack += missing
+                continue
+            self._known[v] = self._given(v) if node is None else self._found(node)
+        return self._known[value]
+
+    def row_major(self, value: Value) -> None:
+        """The program has laid out `value`, which was just made, in row-major order."""
+        self._known[value] = None
+
+    def repeated(self, value: Value) -> None:
+        """`value` is one number, which has no part in how others lie."""
+        self._known[value] = (0,) * len(value.type.shape)
+
+    def as_of(self, value: Value, other: Value) -> Value:
+        """`value` as what is written over `other`, whose strides it takes."""
+        wanted = self.of(other)
+        if self.of(value) != wanted:
+            (value,) = self._tracer.emit(Convert(value.type.dtype), [value])
+            self._known[value] = wanted
+        return value
+
+    def order(self, value: Value) -> tuple[int, ...] | None:
+        """The axes from the outermost in memory to the innermost, if that is not their order and there are no gaps."""
+        strides = self.of(value)
+        if strides is None or self._tracer.placement.where.type != "cpu":
+            return None
+        shape = value.type.shape
+        order = tuple(sorted(range(len(shape)), key=lambda a: (-strides[a], a)))
+        packed = contiguous_strides(tuple([shape[a] for a in order]), value.type.dtype.itemsize)
+        is_dense = all(strides[a] == s for a, s in zip(order, packed, strict=True))
+        return order if is_dense and list(order) != sorted(order) else None
+
+    def arranged(self, array: Any, value: Value) -> Any:
+        """An array of `value` in memory of its own, which lies as it should."""
+        order = self.order(value)
+        if order is None:
+            return array
+        return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+
+    def _given(self, v: Value) -> Strides | None:
+        """The strides of an input."""
+        tracer = self._tracer
+        slot = tracer.cuts.known.get(v)
+        tensor = None if slot is None else getattr(tracer.sources[slot], "tensor", None)
+        data = None if tensor is None else tensor(tracer.leaves)._data
+        if data.__class__ is DeviceArray:
+            data = strides_only(data)
+        return None if data.__class__ is not np.ndarray or data.flags.c_contiguous else data.strides
+
+    def _found(self, node: Node) -> Strides | None:
+        op = node.op
+        known = [self._known[v] for v in _behind(node)]
+        if isinstance(op, _SAME) or op.effect:
+            return known[0]
+        if isinstance(op, View):
+            (v,) = node.operands
+            shape, dtype = tuple(map(int, v.type.shape)), v.type.dtype
+            steps = known[0] or contiguous_strides(shape, dtype.itemsize)
+            seen = seen_strides(op, shape, steps, dtype.np)
+            return None if seen == contiguous_strides(node.result.type.shape, node.result.type.dtype.itemsize) else seen
+        if self._tracer.placement.where.type != "cpu" or all(s is None for s in known):
+            return None
+        return elementwise([v.type.shape for v in node.operands], known, node.result.type.dtype.itemsize)
+
+
+def _behind(node: Node) -> Sequence[Value]:
+    """The operands that decide how the result lies."""
+    if isinstance(node.op, _SAME) or node.op.effect:
+        return node.operands[:1]
+    return node.operands if isinstance(node.op, (View, Pointwise)) else ()
+
+
+def elementwise(shapes: Sequence[Sequence[int]], strides: Sequence[Strides | None], itemsize: int) -> Strides | None:
+    """The strides of what NumPy computes from arrays of one shape that lie so.
+
+    >>> elementwise([(2, 3), (2, 3)], [(4, 8), (4, 8)], 4), elementwise([(2, 3), (2, 3)], [(4, 8), None], 4)
+    ((4, 8), None)
+    """
+    shape = tuple(map(int, shapes[0]))
+    steps = [contiguous_strides(shape, itemsize) if s is None else s for s in strides]
+    by_axis = [[0 if n == 1 else abs(s[axis]) for s in steps] for axis, n in enumerate(shape)]
+    order: list[int] = []  # innermost first
+    for axis in reversed(range(len(shape))):
+        at = len(order)
+        for i in reversed(range(len(order))):
+            goes_in = _goes_inside(by_axis[axis], by_axis[order[i]])
+            if goes_in:
+                at = i
+            elif goes_in is False:
+                break
+        order.insert(at, axis)
+    order.reverse()
+    if order == sorted(order):
+        return None
+    packed = contiguous_strides(tuple([shape[a] for a in order]), itemsize)
+    return tuple([packed[order.index(a)] for a in range(len(shape))])
+
+
+def _goes_inside(steps: Sequence[int], others: Sequence[int]) -> bool | None:
+    """Whether an axis with these strides belongs inside of one with others, which comes after it; None if all is one.
+
+    Where operands differ, row-major order wins.
+    """
+    said = [s < o for s, o in zip(steps, others, strict=True) if s and o]
+    return all(said) if said else None
