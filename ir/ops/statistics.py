@@ -1,4 +1,4 @@
-"""Mean and variance: composites over sums. Half types are computed in float32 and rounded at the end."""
+"""Mean and variance, composites over sums, and sums of squares. Half types are computed in float32."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, scalar
 from ..builder import Builder
+from ..dtypes import DType
 from ..errors import DTypeError, operand_lines
 from ..graph import Value
 from ..op import Array, Cotangents, Op, Reduction, Values, op
+from ..scalar import Expr
 from ..types import Shape, TensorType
-from .arithmetic import Div, Mul, Sub
+from .arithmetic import Add, Div, Mul, Sub
 from .broadcast import Sum, accumulator_dtype, add_reduce, expand_reduced
 from .creation import full_like
 from .select import Convert
 
-__all__ = ["Mean", "Var"]
+__all__ = ["Mean", "SumOfSquares", "Var"]
 
 
 class _Statistic(Op):
@@ -126,3 +128,54 @@ class Var(_Statistic):
         share = b(Div(), b(Mul(), share, full_like(b, share, 2.0)), full_like(b, share, self._divisor(x.shape)))
         spread = expand_reduced(b, share, self.axes, self.keepdim, x.shape)
         return (_converted(b, b(Mul(), spread, self._deviation(b, wide)), x),)
+
+
+@op
+class SumOfSquares(Reduction):
+    """The sum of squares over `axes` of real floats."""
+
+    axes: tuple[int, ...]
+    keepdim: bool = False
+    name = "sum_of_squares"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Of floats."""
+        (x,) = operands
+        if not x.dtype.is_floating_point:
+            raise DTypeError(f"{self.name}: not defined for {x.dtype.name}{operand_lines(operands)}")
+        return super().infer(x)
+
+    def reference(self, *operands: Array) -> Array:
+        """In float64, rounded to the accumulators' type at the end: as if no square was rounded, as in kernels."""
+        (x,) = operands
+        wide = x.astype(np.float64)
+        with np.errstate(all="ignore"):
+            return np.asarray(add_reduce(wide * wide, axis=self.axes, keepdims=self.keepdim), x.dtype)
+
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """Zero."""
+        return (scalar.const(0, accumulator_dtype(dtype)),)
+
+    def step(self, accumulators: tuple[Expr, ...], element: Expr, position: Expr) -> tuple[Expr, ...]:
+        """Add the square, which is not rounded before."""
+        (total,) = accumulators
+        x = scalar.convert(element, total.dtype)
+        return (scalar.fma(x, x, total),)
+
+    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Add the totals."""
+        return (left[0] + right[0],)
+
+    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
+        """The total in the operand's type."""
+        return scalar.convert(accumulators[0], dtype)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """`2 g x`."""
+        (g,) = cotangents
+        assert g is not None
+        (x,) = operands
+        spread = expand_reduced(b, b(Add(), g, g), self.axes, self.keepdim, x.shape)
+        return (b(Mul(), spread, x),)

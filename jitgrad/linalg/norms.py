@@ -17,6 +17,7 @@ from jitgrad.ir.ops.reduction import Amax, Amin
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.ops.spectral import EighVals, SvdVals
+from jitgrad.ir.ops.statistics import SumOfSquares
 
 from ..dispatch import apply
 from ..errors import located
@@ -81,7 +82,9 @@ def vector_norm_of(x: Tensor, order: float, axes: tuple[int, ...], keepdim: bool
     if order == 2.0:
         if axes and math.prod(x.shape[a] for a in axes) == 1:
             return convert(reduction(Sum, axes, keepdim)(apply(Abs(), x)), narrow)
-        squares = apply(Real(), apply(Mul(), x, apply(Conj(), x))) if x.dtype.is_complex else x * x  # type: ignore[operator]
+        if not x.dtype.is_complex:
+            return convert(root(reduction(SumOfSquares, axes, keepdim)(x)), narrow)
+        squares = apply(Real(), apply(Mul(), x, apply(Conj(), x)))
         return convert(root(reduction(Sum, axes, keepdim)(squares)), narrow)
     size = apply(Abs(), x)
     if order in (math.inf, -math.inf):

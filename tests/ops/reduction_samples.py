@@ -10,7 +10,7 @@ from jitgrad.ir.ops.argmax import ArgMax, ArgMin
 from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
 from jitgrad.ir.ops.reduction import All, Amax, Amin, Any, Prod
 from jitgrad.ir.ops.scan import CumProd, CumSum, LinearScan
-from jitgrad.ir.ops.statistics import Mean, Var
+from jitgrad.ir.ops.statistics import Mean, SumOfSquares, Var
 
 AXES = (((2, 3, 4), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), (0, 1)), ((5,), (0,)), ((), ()))
 EMPTY = (((0,), (0,)), ((2, 0), (1,)), ((0, 3), (1,)), ((2, 0, 3), (0, 1)))
@@ -134,6 +134,9 @@ TABLE = {
     "any": _reductions(Any, _fold_axes(lambda x, axis: x.bool().any(axis)), (*REAL, *COMPLEX)),
     "all": _reductions(All, _fold_axes(lambda x, axis: x.bool().all(axis)), (*REAL, *COMPLEX)),
     "mean": _reductions(Mean, _mean, (*FLOATS, *COMPLEX, dtypes.float64), empty=False),
+    "sum_of_squares": _reductions(
+        SumOfSquares, lambda x, axes, keep: (x * x).sum(axes, keep), (*FLOATS, dtypes.float64)
+    ),
     "var": _var,
     "cumsum": _scans(CumSum, "cumsum", NUMBERS),
     "cumprod": _scans(CumProd, "cumprod", NUMBERS),
