@@ -54,7 +54,9 @@ class Executable:
         self._text = text
         self._inputs = tuple((v.type.shape, v.type.dtype.np) for v in graph.inputs)
         self._first_output = len(graph.inputs)
-        self._outputs = tuple((k, v.type.shape, v.type.dtype.np, v.type.nbytes) for k, v in enumerate(graph.outputs))
+        self._outputs = tuple(
+            (self.aliases.get(k, -1), v.type.shape, v.type.dtype.np, v.type.nbytes) for k, v in enumerate(graph.outputs)
+        )  # the input that an output aliases, or -1
         self._writable = tuple(sorted(set(plan.aliases.values())))
         self._constants = [np.array(op.literal.array, order="C") for op in plan.program.constants.values()]
         self._arena_bytes = plan.arena_bytes
@@ -68,12 +70,9 @@ class Executable:
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs. An output that aliases an input is that input's array itself."""
         self._check(inputs)
-        arrays = [*inputs]
-        empty, aliases = buffers.empty, self.aliases
-        for k, shape, dtype, nbytes in self._outputs:
-            arrays.append(inputs[aliases[k]] if k in aliases else empty(shape, dtype, nbytes))
-        outputs = arrays[self._first_output :]
-        arrays += self._constants
+        empty = buffers.empty
+        outputs = [inputs[i] if i >= 0 else empty(shape, dtype, nbytes) for i, shape, dtype, nbytes in self._outputs]
+        arrays = [*inputs, *outputs, *self._constants]
         if not self._arena_bytes:
             self._enter(arrays, None, 0)
             return outputs

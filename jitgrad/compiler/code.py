@@ -108,7 +108,7 @@ def _with_inner(code: types.CodeType) -> list[types.CodeType]:
 def reached(f: types.FunctionType) -> list[tuple[str, Any]]:
     """Closure cells and named globals of `f` and of the code objects inside it, with their values."""
     code, namespace = f.__code__, f.__globals__
-    names, imported = _global_names(code)
+    names, imported = global_names(code)
     found = [(n, v) for n in names if n in namespace and not _is_library_module(v := namespace[n])]
     if f.__closure__:
         found += zip(code.co_freevars, map(_content, f.__closure__), strict=True)
@@ -129,7 +129,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 @functools.lru_cache(4096)
-def _global_names(code: types.CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def global_names(code: types.CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The globals that `code` and the code objects inside it read, and the modules that they import."""
     names: dict[str, None] = {}
     imported: dict[str, None] = {}

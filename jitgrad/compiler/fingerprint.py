@@ -26,7 +26,7 @@ from ..tensor import Tensor
 from .code import Reads, is_library, is_standard, reached, reads_of
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-_SCALAR_SET = frozenset(_SCALARS)
+SCALARS = frozenset(_SCALARS)
 _FIXED = (*_SCALARS, DType, Tensor, type, types.ModuleType, np.generic, Counted, WatchedDict, WatchedList,
           types.BuiltinFunctionType)  # fmt: skip
 _LONG = 64
@@ -64,7 +64,7 @@ def fingerprint(x: Any, reads: Reads | None = None) -> Hashable:
     `reads` says which attributes count; without it, for a function those that its code reads, else all.
     """
     kind = type(x)
-    if kind in _SCALAR_SET:
+    if kind in SCALARS:
         return (kind, x) if kind is not float else (kind, x.hex())
     if reads is None:
         reads = reads_of(x) if isinstance(x, _CALLABLE) else Reads(all_names=True)
@@ -87,7 +87,7 @@ class _Walk:
     def of(self, x: Any) -> Hashable:
         """The fingerprint of `x`."""
         kind = type(x)
-        if kind in _SCALAR_SET:
+        if kind in SCALARS:
             return (kind, x) if kind is not float else (kind, x.hex())
         before = self.seen.get(id(x))
         if before is not None:
@@ -149,11 +149,11 @@ class _Walk:
 
     def cls(self, c: type) -> Hashable:
         """A user's class: what code names of it and its bases, and methods that operators call."""
-        users = _users(c)
-        if not users:
+        bases = users(c)
+        if not bases:
             return Same(c)
         found: dict[str, Any] = {}
-        for base in users:
+        for base in bases:
             named = dict(self.reads.among(vars(base)))
             named.update((n, v) for n, v in vars(base).items() if n.startswith("__") and _function_of(v) is not None)
             found.update(named)
@@ -193,9 +193,9 @@ class _Walk:
 
     def counted(self, x: Counted) -> Hashable:
         """A module or optimizer: its counter, and what can change inside without being set."""
-        inside = _open_values(x)
-        if not inside and not _users(type(x)):
+        if follows_from_its_epoch(x):
             return (Same(x), x._epoch)
+        inside = _open_values(x)
         return (Same(x), x._epoch, self.pairs([(n, v) for n, v in inside if self.reads.has(n)]), self.of(type(x)))
 
     def generator(self, g: types.GeneratorType[Any, Any, Any]) -> Hashable:
@@ -273,7 +273,7 @@ _RULES_BY_NAME: dict[str, Callable[[_Walk, Any], Hashable]] = {  # classes of mo
 
 
 @functools.lru_cache(4096)
-def _users(c: type) -> tuple[type, ...]:
+def users(c: type) -> tuple[type, ...]:
     """The user's classes among `c` and its bases, outermost first."""
     return tuple([b for b in reversed(c.__mro__) if not is_library(b.__module__) and not is_standard(b.__module__)])
 
@@ -283,6 +283,16 @@ def _rule(kind: type) -> Callable[[_Walk, Any], Hashable]:
     found = _RULES.get(kind) or next((r for t, r in _RULES.items() if issubclass(kind, t)), None)
     names = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)
     return found or next((_RULES_BY_NAME[n] for n in names if n in _RULES_BY_NAME), _Walk.object)
+
+
+def rule_of(kind: type) -> str:
+    """What objects of a class are looked at as: the name of a rule."""
+    return _rule(kind).__name__
+
+
+def follows_from_its_epoch(x: Counted) -> bool:
+    """Whether the fingerprint of a module or optimizer is its counter alone."""
+    return not _open_values(x) and not users(type(x))
 
 
 def _long(items: Any) -> Hashable:

@@ -33,6 +33,7 @@ from .key import call_key, flatten_call
 from .materialise import run_segment
 from .names import name_inputs
 from .numbers import VaryingNumbers
+from .recollection import Recollections
 from .record import Record
 from .results import unrepeatable
 from .retrace import Rerun, Retracer
@@ -64,6 +65,7 @@ class CompiledFunction(StandsForFunction):
         self._entries: dict[Any, list[Tree | Rerun]] = {}
         self._last_key: Any = None
         self._numbers = VaryingNumbers()
+        self._recollections = Recollections(functools.partial(reads_of, f))
         self._unkept: dict[Any, None] = {}
         self._unkept_in_a_row = 0
         self._always: Rerun | None = None  # for calls with new keys, once several could not be kept
@@ -85,13 +87,14 @@ class CompiledFunction(StandsForFunction):
         self._record.calls += 1
         counters.calls += 1
         leaves, structure = flatten_call(args, kwargs)
-        key = call_key(self._f, leaves, structure, self._numbers.of(structure))
+        key = call_key(self._f, leaves, structure, self._numbers.of(structure), self._recollections.recall())
         unknown: Unknown | None = None
         for entry in self._entries.get(key, ()):
             if entry.__class__ is Rerun:
                 counters.fallbacks += 1
                 return entry(self._f, args, kwargs)
             if entry.guards.hold(leaves):  # type: ignore[union-attr]
+                self._recollections.remember(self._f, key[2])
                 result = self._walk(entry, leaves, structure) if self._check else walk(entry, leaves)  # type: ignore[arg-type]
                 if result is REFUSED:
                     self._record.refuses()

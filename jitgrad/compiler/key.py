@@ -7,7 +7,7 @@ Building it is most of what a compiled call costs on small tensors, so arguments
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from .. import pytree
@@ -33,25 +33,31 @@ def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[An
 
 
 def call_key(
-    f: Callable[..., Any], leaves: Sequence[Any], structure: Any, varying: frozenset[int] = frozenset()
-) -> tuple[Any, ...]:
-    """The key of calling `f` with these argument leaves; floats whose index is in `varying` may be any."""
+    f: Callable[..., Any], leaves: Sequence[Any], structure: Any, varying: frozenset[int] = frozenset(),
+    known: Hashable | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The key of calling `f` with these argument leaves; floats whose index is in `varying` may be any.
+
+    `known` is the fingerprint of `f`, if it is known.
+    """
     reads = reads_of(f)
     while True:
         count = len(reads.codes)
-        found = _call_key(f, leaves, structure, reads, varying)
+        found = _call_key(f, leaves, structure, reads, varying, known)
         if len(reads.codes) == count:  # otherwise methods of the arguments name attributes that were passed over
             return found
+        known = None
 
 
 def _call_key(
-    f: Callable[..., Any], leaves: Sequence[Any], structure: Any, reads: Reads, varying: frozenset[int]
-) -> tuple[Any, ...]:
+    f: Callable[..., Any], leaves: Sequence[Any], structure: Any, reads: Reads, varying: frozenset[int],
+    known: Hashable | None,
+) -> tuple[Any, ...]:  # fmt: skip
     mode = local.mode
     parts: list[Any] = [
         structure,
         (mode.grad, mode.inference, mode.default_dtype, mode.place, mode.cuda_device, mode.autocast_state),
-        fingerprint(f, reads),
+        fingerprint(f, reads) if known is None else known,
         (),
         (),
     ]
