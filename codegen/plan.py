@@ -19,6 +19,8 @@ from jitgrad.ir.control import WhileLoop
 from jitgrad.ir.graph import Value
 
 from .arena import Arena
+from .attention.launch import attention_launch
+from .attention.ops import TileAttention, TileAttentionGrad
 from .conv.launch import launches as tile_launches
 from .conv.target import DEFAULT_TARGET, TileTarget
 from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step, TileStep
@@ -243,6 +245,8 @@ class _Planner:
                 self._release(value)
 
     def _lower(self, step: Step) -> list[Launch]:
+        if isinstance(step, TileStep) and isinstance(step.node.op, TileAttention | TileAttentionGrad):
+            return [attention_launch(step.node, step.node.op, self.tiles)]
         if isinstance(step, TileStep):
             return tile_launches(step.node, self.tiles)
         if not isinstance(step, KernelStep):

@@ -28,6 +28,7 @@ from jitgrad.ir.passes.decompose import NO_RULES
 from jitgrad.ir.passes.pipeline import Observer, ignore
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
 
+from .attention.rules import attention_rules
 from .conv.epilogue import with_epilogues
 from .conv.factors import pack_factors
 from .conv.rules import tile_rules
@@ -99,14 +100,14 @@ def prepare(
     """An equivalent graph of primitives. `observer(name, graph)` sees the graph after each pass.
 
     `half_products` says that the backend multiplies matrices of half types itself, adding up in float32.
-    `tiles` are the registers that it runs convolutions with, if it does.
+    `tiles` are the registers that it runs convolutions and attention with, if it does.
     """
     simplify = simplification(observer)
     if options.passes:
         graph = Pipeline((EliminateDeadCode(), RollLoops()), observer).run(graph)
         graph = simplify.run(graph)
-    convolutions = NO_RULES if tiles is None else tile_rules(tiles)
-    graph = Pipeline((Decompose(_is_taken_whole, convolutions),), observer).run(graph)
+    by_tiles = NO_RULES if tiles is None else tile_rules(tiles) | attention_rules(tiles)
+    graph = Pipeline((Decompose(_is_taken_whole, by_tiles),), observer).run(graph)
     if not half_products:
         graph = _widened(graph)
     if options.passes:

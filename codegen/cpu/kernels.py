@@ -96,7 +96,7 @@ class NativeKernel:
 
 def _emit(module: ir.Module, symbol: str, kernel: AnyKernel, options: EmitOptions) -> None:
     if isinstance(kernel, TileKernel):
-        emit_tiles(module, symbol, kernel)
+        emit_tiles(module, symbol, kernel, options)
     else:
         emit_kernel(module, symbol, kernel, options)
 
@@ -111,7 +111,8 @@ def kernel_key(kernel: AnyKernel, options: EmitOptions) -> str:
 def _emitter_digest() -> str:
     """The emitter's own version: a digest of its source, so that no entry outlives a change of it."""
     codegen = Path(__file__).parent.parent
-    sources = sorted(path for part in ("conv", "cpu", "loops", "mathlib") for path in (codegen / part).glob("*.py"))
+    parts = ("attention", "conv", "cpu", "loops", "mathlib")
+    sources = sorted(path for part in parts for path in (codegen / part).glob("*.py"))
     return _digest(*(path.read_text("utf-8") for path in sources))
 
 

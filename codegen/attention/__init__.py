@@ -1,0 +1,1 @@
+"""Attention by tile kernels: no matrix of weights is ever in memory."""

@@ -1,0 +1,238 @@
+"""The kernel of attention's gradients (Dao et al. 2022, arXiv:2205.14135, algorithm 4).
+
+    for each task: a strand of a head of keys
+        for each block of keys of the strand
+            pack the keys and values: [width][key]
+            for each query head that shares them, for each block of queries
+                registers [query][key] = queries[query] * keys[key], over the width: weights = exp(scores - logarithm)
+                registers [query][key] = g[query] * values[key], over the width: S = weights * (that - delta)
+                registers [key][feature] += weights * g, and S * queries, over the queries
+                registers [query][feature] += S * keys, over the keys
+
+The gradients in keys and values are a task's own. Those in queries come from all keys: each strand adds up its blocks
+in order, in memory of its own, so that results are the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from ..loops.attention import AttentionKernel
+from .emit_types import I64
+from .tile_attention_builder import AttentionBuilder
+
+
+def emit_attention_grad(module: ir.Module, symbol: str, kernel: AttentionKernel, scales: bool) -> ir.Function:
+    """Add the kernel to `module`.
+
+    Buffers: queries, keys, values, g, logarithms, delta, mask if there is one; the gradients in queries by strand, in
+    keys, in values.
+    """
+    return _AttentionGrad(module, symbol, kernel, scales).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """A block of `count` keys, the first of which is `first`: where its keys and its gradients are."""
+
+    first: ir.Value
+    count: ir.Value
+    k: ir.Value
+    dk: ir.Value
+    dv: ir.Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Queries:
+    """A block of `count` queries, the first of which is `first`: where it is in all that is by query."""
+
+    first: ir.Value
+    count: ir.Value
+    q: ir.Value
+    g: ir.Value
+    lse: ir.Value
+    delta: ir.Value
+    mask: ir.Value | None
+    dq: ir.Value
+
+
+class _AttentionGrad(AttentionBuilder):
+    def run(self) -> ir.Function:
+        """The whole function."""
+        b, masked = self.b, bool(self.kernel.mask)
+        self.q, self.k, self.v, self.g, self.lse, self.delta = (self.buffer(i) for i in range(6))
+        self.mask = self.buffer(6) if masked else None
+        self.dq, self.dk, self.dv = (self.buffer(i + masked) for i in (6, 7, 8))
+        pitch = self.n("key_block")
+        self.keys = self.scratch(self.product(self.n("width"), pitch))
+        self.values = self.scratch(self.product(self.n("value_width"), pitch))
+        size = self.product(self.n("query_block"), pitch)
+        self.weights, self.scores = self.scratch(size), self.scratch(size)
+        with self.loop(self.end, start=self.begin) as task:
+            strand, number = self.split(task, self.n("tasks"))
+            shared = b.sdiv(self.n("heads"), self.n("groups"))
+            outer, head = self.split(number, shared)
+            self._clear_queries(strand, number)
+            blocks = b.sub(self.n("blocks"), strand)
+            with self.loop(self.ceiling(blocks, self.n("strands"))) as j:
+                block = self.sum(strand, self.product(j, self.n("strands")))
+                keys = self._keys(outer, head, number, self.product(block, pitch))
+                with self.loop(self.n("groups")) as g:
+                    self._head(strand, outer, self.sum(self.product(head, self.n("groups")), g), keys)
+        return self.finish()
+
+    def _clear_queries(self, strand: ir.Value, number: ir.Value) -> None:
+        """No key has been seen by the query heads of a task."""
+        n = self.n
+        head = self.product(n("queries"), n("width"))
+        first = self.product(self.sum(self.product(strand, n("tasks")), number), n("groups"))
+        self.cleared(self.at(self.dq, self.product(first, head)), self.product(n("groups"), head))
+
+    def _keys(self, outer: ir.Value, head: ir.Value, number: ir.Value, first: ir.Value) -> _Keys:
+        """A block of keys, packed, its gradients zero."""
+        n, pitch = self.n, self.n("key_block")
+        count = self.minimum(pitch, self.b.sub(n("keys"), first))
+        k, v = (
+            self.at(base, self.place(name, outer, head), self.product(first, n(name + "_row")))
+            for base, name in ((self.k, "k"), (self.v, "v"))
+        )
+        self.pack(k, n("k_row"), count, n("width"), self.keys, pitch, pitch)
+        self.pack(v, n("v_row"), count, n("value_width"), self.values, pitch, pitch)
+        row = self.sum(self.product(number, n("keys")), first)
+        dk, dv = self.at(self.dk, self.product(row, n("width"))), self.at(self.dv, self.product(row, n("value_width")))
+        self.cleared(dk, self.product(count, n("width")))
+        self.cleared(dv, self.product(count, n("value_width")))
+        return _Keys(first, count, k, dk, dv)
+
+    def _head(self, strand: ir.Value, outer: ir.Value, head: ir.Value, keys: _Keys) -> None:
+        """All queries of a head that see some of the keys."""
+        b, n = self.b, self.n
+        size = n("query_block")
+        start = b.sdiv(keys.first, size) if self.kernel.is_causal else I64(0)
+        with self.loop(self.ceiling(n("queries"), size), start=start) as j:
+            self._queries(self._block(strand, outer, head, keys, self.product(j, size)), keys)
+
+    def _block(self, strand: ir.Value, outer: ir.Value, head: ir.Value, keys: _Keys, first: ir.Value) -> _Queries:
+        n = self.n
+        number = self.sum(self.product(outer, n("heads")), head)
+        row = self.sum(self.product(number, n("queries")), first)
+        heads = self.product(n("tasks"), n("groups"))
+        result = self.sum(self.product(strand, heads, n("queries")), row)
+        mask = None
+        if self.mask is not None:
+            offset = self.sum(self.place("mask", outer, head), self.product(first, n("mask_row")), keys.first)
+            mask = self.at(self.mask, offset)
+        return _Queries(
+            first, self.minimum(n("query_block"), self.b.sub(n("queries"), first)),
+            self.at(self.q, self.place("q", outer, head), self.product(first, n("q_row"))),
+            self.at(self.g, self.place("y", outer, head), self.product(first, n("y_row"))),
+            self.at(self.lse, row), self.at(self.delta, row), mask,
+            self.at(self.dq, self.product(result, n("width"))),
+        )  # fmt: skip
+
+    def _queries(self, queries: _Queries, keys: _Keys) -> None:
+        """A block of queries by a block of keys. `ahead`: how far behind the first query the first key is."""
+        b, rows = self.b, self.kernel.rows
+        ahead = b.sub(keys.first, queries.first)
+        with self.loop(keys.count, step=self.tile) as t:
+            start = self._from(self.sum(ahead, t), rows)
+            self.by_rows(start, queries.count, lambda i, rows: self._weigh(queries, keys, ahead, t, i, rows))
+        self.by_rows(0, keys.count, lambda k, rows: self._to_keys(queries, keys, ahead, k, rows))
+        limit = self._from(ahead, rows)
+        self.by_rows(limit, queries.count, lambda i, rows: self._to_queries(queries, keys, ahead, i, rows))
+
+    def _from(self, first: ir.Value, rows: int) -> ir.Value:
+        """The first query that may see a key, `first` behind the block's first: at the start of a tile."""
+        if not self.kernel.is_causal:
+            return I64(0)
+        return self.product(self.b.sdiv(self.maximum(first, 0), I64(rows)), rows)
+
+    def _weigh(
+        self, queries: _Queries, keys: _Keys, ahead: ir.Value, t: ir.Value, i: ir.Value, rows: int
+    ) -> None:  # fmt: skip
+        """Weights, and the cotangents of scores, [query][key]."""
+        b, n, pitch = self.b, self.n, self.n("key_block")
+        scale = self.scale()
+        left = self.lanes_left(b.sub(keys.count, t))
+        for packed, name, base, by_row in (
+            (self.keys, "width", queries.q, n("q_row")), (self.values, "value_width", queries.g, n("y_row")),
+        ):  # fmt: skip
+            sums = self.sums(rows)
+            places = [self.at(base, self.product(self.sum(i, r), by_row)) for r in range(rows)]
+            self.add_products(
+                sums, n(name), lambda r, e: self.at(places[r], e),  # noqa: B023
+                lambda e: [self.read(at) for at in self.places(packed, self.product(e, pitch), t)],  # noqa: B023
+            )  # fmt: skip
+            for r, row in enumerate(sums):
+                at = self.sum(self.product(self.sum(i, r), pitch), t)
+                held = list(zip(row, self.places(self.weights, at), self.places(self.scores, at), strict=True))
+                for v, (cell, weight, score) in enumerate(held):
+                    if packed is self.keys:
+                        self.write(weight, self._weight(queries, self.held(cell), scale, ahead, t, i, r, v, left[v]))
+                        continue
+                    given = b.fsub(self.held(cell), self.spread(self.at(queries.delta, i, r)))
+                    self.write(score, b.fmul(b.fmul(self.read(weight), given), scale))
+
+    def _weight(
+        self, queries: _Queries, product: ir.Value, scale: ir.Value, ahead: ir.Value, t: ir.Value, i: ir.Value, r: int,
+        v: int, left: ir.Value,
+    ) -> ir.Value:  # fmt: skip
+        """exp(score - logarithm), of a query by a vector of keys."""
+        b = self.b
+        score = b.fmul(product, scale)
+        if queries.mask is not None:
+            row = self.product(self.sum(i, r), self.n("mask_row"))
+            score = b.fadd(score, self.read_some(self.at(queries.mask, row, t, v * self.lanes), left))
+        weight = self.exponential(b.fsub(score, self.spread(self.at(queries.lse, i, r))))
+        if self.kernel.is_causal:
+            last = b.sub(self.sum(i, r), self.sum(ahead, t))
+            weight = b.select(self.lanes_up_to(last, v), weight, self.zero)
+        return weight
+
+    def _to_keys(self, queries: _Queries, keys: _Keys, ahead: ir.Value, k: ir.Value, rows: int) -> None:
+        """What some keys and values get from the block's queries."""
+        n, pitch = self.n, self.n("key_block")
+        start = I64(0)
+        if self.kernel.is_causal:
+            start = self.minimum(self.maximum(self.sum(ahead, k), 0), queries.count)
+        for factors, source, by_row, target, width in (
+            (self.weights, queries.g, n("y_row"), keys.dv, n("value_width")),
+            (self.scores, queries.q, n("q_row"), keys.dk, n("width")),
+        ):
+            self._add_features(
+                [self.at(target, self.product(self.sum(k, r), width)) for r in range(rows)], width, start,
+                queries.count, [self.at(factors, k, r) for r in range(rows)], pitch, source, by_row,
+            )  # fmt: skip
+
+    def _to_queries(self, queries: _Queries, keys: _Keys, ahead: ir.Value, i: ir.Value, rows: int) -> None:
+        """What some queries get from the block's keys."""
+        n = self.n
+        stop = keys.count
+        if self.kernel.is_causal:
+            stop = self.minimum(stop, self.b.sub(self.sum(i, rows), ahead))
+        each = [self.sum(i, r) for r in range(rows)]
+        self._add_features(
+            [self.at(queries.dq, self.product(x, n("width"))) for x in each], n("width"), I64(0), stop,
+            [self.at(self.scores, self.product(x, n("key_block"))) for x in each], I64(1), keys.k, n("k_row"),
+        )  # fmt: skip
+
+    def _add_features(
+        self, targets: list[ir.Value], width: ir.Value, start: ir.Value, stop: ir.Value, factors: list[ir.Value],
+        step: ir.Value, source: ir.Value, by_row: ir.Value,
+    ) -> None:  # fmt: skip
+        """`target += factor[x] * source[x]`, for rows of features, over x; factors are `step` apart."""
+        b = self.b
+        with self.loop(width, step=self.tile) as c:
+            left, sums = self.lanes_left(b.sub(width, c)), self.sums(len(targets))
+            for row, target in zip(sums, targets, strict=True):
+                for cell, at, mask in zip(row, self.places(target, c), left, strict=True):
+                    b.store(self.read_some(at, mask), cell)
+            self.add_products(
+                sums, stop, lambda r, x: self.at(factors[r], self.product(x, step)),
+                lambda x: list(map(self.read_some, self.places(source, self.product(x, by_row), c), left)), start,
+            )  # fmt: skip
+            for row, target in zip(sums, targets, strict=True):
+                for cell, at, mask in zip(row, self.places(target, c), left, strict=True):
+                    self.write_some(at, self.held(cell), mask)

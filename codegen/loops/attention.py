@@ -1,0 +1,43 @@
+"""What tells attention kernels apart, and the names of their run-time numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from jitgrad.ir.dtypes import DType
+
+from .ir import Buffer
+from .tile import TileKernel
+
+ATTENTION, ATTENTION_GRAD = "attention", "attention gradient"
+
+_NUMBERS: Final = (
+    "queries", "keys", "width", "value_width", "heads", "groups", "blocks", "query_block", "key_block", "strands",
+    "q_outer", "q_head", "q_row", "k_outer", "k_head", "k_row", "v_outer", "v_head", "v_row", "y_outer", "y_head",
+    "y_row", "mask_outer", "mask_head", "mask_row", "tasks",
+)  # fmt: skip
+ATTENTION_SLOTS: Final = {name: n for n, name in enumerate(_NUMBERS)}
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKernel(TileKernel):
+    """An attention kernel's structure, of sums as wide as elements.
+
+    `mask` is "" for none, "keys" for one that is the same for all queries, "full" for others.
+    """
+
+    mask: str = ""
+    is_causal: bool = False
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Queries, keys, values, what the gradient needs (g, logarithms, delta), mask if there is one; results."""
+        inputs = (6 if self.form == ATTENTION_GRAD else 3) + bool(self.mask)
+        outputs = 3 if self.form == ATTENTION_GRAD else 2
+        return (*[Buffer(self.dtype, "in")] * inputs, *[Buffer(self.dtype, "out")] * outputs)
+
+    @property
+    def params(self) -> tuple[DType, ...]:
+        """What scores are scaled by."""
+        return (self.dtype,)
