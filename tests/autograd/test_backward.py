@@ -409,3 +409,18 @@ def test_gradients_of_the_short_way_are_those_of_the_long_way():
     np.testing.assert_allclose(seen[1], seen[0], rtol=1e-12)
     np.testing.assert_allclose(seen[2], seen[0], rtol=1e-12)
     np.testing.assert_allclose(seen[4:], [seen[3]] * 2, rtol=1e-12)
+
+
+def test_structures_differ_by_which_operand_is_the_older():
+    """Both quotients have the same ops at the same ages, and the edges of a node are numbered as they are met."""
+
+    def slope(upside_down):
+        x = jg.tensor([0.5, 1.0], dtype=jg.float64, requires_grad=True)
+        a, b = x.exp(), x.sin()
+        (b / a if upside_down else a / b).sum().backward()
+        return x.grad.numpy()
+
+    x = np.array([0.5, 1.0])
+    for _ in range(3):
+        np.testing.assert_allclose(slope(False), np.exp(x) * (np.sin(x) - np.cos(x)) / np.sin(x) ** 2)
+        np.testing.assert_allclose(slope(True), np.exp(-x) * (np.cos(x) - np.sin(x)))
