@@ -84,8 +84,9 @@ def _scan(roots: Sequence[Any]) -> _Tape | None:
     add = parts.append
     heap = _start(roots, numbers, parts)
     while heap:
-        node = heappop(heap)[1]
+        _, number, node = heappop(heap)
         nodes.append(node)
+        add(number)
         saved = node.saved
         if saved is None or node.hooks is not None or (saved is not NOTHING and not _is_current(node, tape)):
             return None
@@ -111,22 +112,22 @@ def _scan(roots: Sequence[Any]) -> _Tape | None:
             number = numbers.get(made_by)
             if number is None:
                 number = numbers[made_by] = len(numbers)
-                heappush(heap, (-made_by.seq, made_by))
+                heappush(heap, (-made_by.seq, number, made_by))
             add(number)
     tape.key = tuple(parts)
     return tape if nodes else None
 
 
-def _start(roots: Sequence[Any], numbers: dict[Any, int], parts: list[Any]) -> list[tuple[int, TapeNode]]:
+def _start(roots: Sequence[Any], numbers: dict[Any, int], parts: list[Any]) -> list[tuple[int, int, TapeNode]]:
     """The heap with the roots' nodes; empty if some root is a leaf."""
-    heap: list[tuple[int, TapeNode]] = []
+    heap: list[tuple[int, int, TapeNode]] = []
     for e in roots:
         node, index = e if e.__class__ is tuple else (e, 0)
         if node.__class__ is not TapeNode:
             return []
         if node not in numbers:
-            numbers[node] = len(numbers)
-            heappush(heap, (-node.seq, node))
+            numbers[node] = number = len(numbers)
+            heappush(heap, (-node.seq, number, node))
         parts.append((numbers[node], index))
     return heap
 

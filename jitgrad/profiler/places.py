@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import dispatch, fast_path
-from ..autograd import engine
+from ..autograd import engine, replay
 from ..backend import code_generation, steps_of
 from ..compiler import CompiledFunction
 from ..cuda import synchronize
@@ -36,6 +36,7 @@ class Places:
         """Put timed functions in."""
         generation = code_generation()
         self._put(fast_path, "_SMALL", -1)
+        self._put(replay, "run", _nothing)
         self._put(dispatch, "run_op", self._timed_op(dispatch.run_op))
         self._put(engine, "backward", self._timed(engine.backward, "backward", "backward"))
         self._put(generation.compile, "compile_graph", self._timed_compilation(generation.compile.compile_graph))
@@ -171,6 +172,10 @@ def _told(step: Any) -> dict[str, Any]:
     """What traces show of a step beside its times."""
     lines = dict.fromkeys(str(n.location) for n in step.nodes if n.location is not None)
     return {"shape": step.shape, "ops": [n.op.name for n in step.nodes], "lines": list(lines)}
+
+
+def _nothing(*_: Any) -> None:
+    """What a short way gives where it can't be gone."""
 
 
 def _method(run: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
