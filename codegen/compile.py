@@ -15,6 +15,7 @@ from jitgrad.ir.config import config
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.types import CPU, Device
 
+from . import stored
 from .cache import COUNTERS
 from .conv.target import DEFAULT_TARGET
 from .cpu.kernels import compile_kernels, tile_target
@@ -77,6 +78,31 @@ if hasattr(os, "register_at_fork"):
 
 
 def _compile(
+    graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer, device: Device
+) -> Any:
+    if device.type == "cpu" and observer is ignore:
+        return _stored(graph, name, aliases, options)
+    return _compile_anew(graph, name, aliases, options, observer, device)
+
+
+def _stored(graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions) -> Executable:
+    """The executable that an earlier process has left on disk, or one that later ones find there."""
+
+    def whole() -> Executable:
+        with EXCLUSIVE:
+            made: Executable = _compile_anew(graph, name, aliases, options, ignore, CPU)
+        return made
+
+    key = stored.key_of(graph, aliases, options)
+    found = None if key is None else stored.load(key, graph, name, aliases, whole)
+    if found is None:
+        found = whole()
+        if key is not None:
+            stored.store(key, graph, found)
+    return found
+
+
+def _compile_anew(
     graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer, device: Device
 ) -> Any:
     stats = Stats()

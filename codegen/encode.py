@@ -16,6 +16,7 @@ from jitgrad.ir.op import Op
 from .control import Track, layout_of
 from .cpu import blas, driver
 from .cpu.abi import pack_params
+from .cpu.addresses import BLAS, GEMM, INNER, SWITCH, Address, Name
 from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, TileStep
 from .lower import AnyKernel, Launch, Operand, nbytes_of
 from .plan import CopyStep, Place, Plan, PlannedStep
@@ -36,6 +37,7 @@ class NativeSegment:
     steps: int
     is_shared: bool
     inner: tuple[NativeSegment, ...] = ()  # code that this code runs, kept alive here
+    names: tuple[tuple[int, Name], ...] = ()  # cells that hold addresses, and of what
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ class Code:
         for k in self.relocations:
             cells[k] += start
         code = np.array(cells, np.int64)
-        return NativeSegment(code, code.ctypes.data, self.steps, self.is_shared, tuple(self.inner))
+        names = tuple([(k, x.name) for k, x in enumerate(cells) if isinstance(x, Address)])
+        return NativeSegment(code, code.ctypes.data, self.steps, self.is_shared, tuple(self.inner), names)
 
 
 def encode(plan: Plan, addresses: Mapping[AnyKernel, int]) -> list[Segment]:
@@ -223,16 +226,16 @@ class Encoder:
         p = blas.product_of(node)
         if not node.result.type.numel:
             return
-        slots = [blas.gemm_address(p.dtype), *p.cells()]
+        slots = [Address(blas.gemm_address(p.dtype), (BLAS, p.dtype.name)), *p.cells()]
         portion = tile_grain(p)
         self.code.is_shared |= portion > 0
         head = [
-            driver.KERNEL, driver.gemm_kernel(), 3, self.code.pointer(slots), self.code.pointer(p.block()),
-            len(p.tiles), portion,
+            driver.KERNEL, Address(driver.gemm_kernel(), (GEMM,)), 3, self.code.pointer(slots),
+            self.code.pointer(p.block()), len(p.tiles), portion,
         ]  # fmt: skip
         switch = blas.thread_switch()
         if switch is not None:
-            self.append([driver.CALL, switch[0], 1], ())
+            self.append([driver.CALL, Address(switch[0], (SWITCH,)), 1], ())
         self.append([*head, *self.pair(p.lhs), *self.pair(p.rhs), *self.pair(node.result)], (3, 4))
         if switch is not None:
             self.append([driver.CALL, *switch], ())
@@ -250,10 +253,12 @@ class Encoder:
                 self.append(cells, ())
             return
         inner = [self.inner_code(x.plan) for x in layout.inside]
+        first = len(self.code.inner)
         self.code.inner += inner
         self.code.is_shared |= any(x.is_shared for x in inner)
         tracks = [c for x in layout.inside for t in x.tracks for c in self.track(t)]
-        addresses, counts = [x.address for x in inner], [len(x.tracks) for x in layout.inside]
+        addresses = [Address(x.address, (INNER, str(k))) for k, x in enumerate(inner, first)]
+        counts = [len(x.tracks) for x in layout.inside]
         match step.node.op:
             case Scan():
                 head = [driver.SCAN, *addresses, layout.length, *counts]

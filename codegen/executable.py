@@ -11,7 +11,8 @@ first, and copied back if an output aliases them.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from jitgrad.ir.errors import InternalError, JitgradError
 from jitgrad.ir.interpreter import apply_reference
+from jitgrad.ir.types import TensorType
 
 from .buffers import pool as buffers
 from .cpu import driver
@@ -31,41 +33,95 @@ from .stats import Stats
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a call takes of a plan, besides the segments."""
+
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    aliases: Mapping[int, int]
+    constants: tuple[Array, ...]
+    arena_bytes: int
+
+    @classmethod
+    def of(cls, plan: Plan) -> Frame:
+        """That of a plan."""
+        graph = plan.program.graph
+        types = [tuple(v.type for v in values) for values in (graph.inputs, graph.outputs)]
+        constants = tuple(np.array(op.literal.array, order="C") for op in plan.program.constants.values())
+        return cls(types[0], types[1], plan.aliases, constants, plan.arena_bytes)
+
+
 class Executable:
-    """A plan with its machine code. Made by `compile_graph`."""
+    """A plan with its machine code. Made by `compile_graph`.
+
+    `running` is the plan as far as running takes it, `native` its machine code, kernel by kernel. For what looks at
+    the program as well there are `plan` and `kernels`: those of an executable of the same graph that has all of it.
+    One that comes from disk has a frame instead of a plan, and both from there.
+    """
 
     __slots__ = (
-        "_arena_bytes", "_constants", "_first_output", "_has_host", "_inputs", "_is_shared", "_outputs", "_run",
-        "_segments", "_text", "_writable", "aliases", "kernels", "name", "plan", "stats",
+        "_arena_bytes", "_constants", "_first_output", "_has_host", "_inputs", "_is_shared", "_native", "_outputs",
+        "_run", "_running", "_segments", "_text", "_whole", "_writable", "aliases", "frame", "name", "stats",
     )  # fmt: skip
 
     def __init__(
-        self, name: str, plan: Plan, segments: Sequence[Segment], kernels: Sequence[Any], stats: Stats, text: DumpText
-    ) -> None:
-        graph = plan.program.graph
+        self, name: str, plan: Plan | Frame, segments: Sequence[Segment], kernels: Sequence[Any], stats: Stats,
+        text: DumpText | Callable[[], Executable],
+    ) -> None:  # fmt: skip
+        frame = plan if isinstance(plan, Frame) else Frame.of(plan)
         self.name = name
-        self.plan = plan
-        self.kernels = tuple(kernels)
+        self.frame = frame
+        self._running = None if isinstance(plan, Frame) else plan
+        self._native = tuple(kernels)
         self.stats = stats
-        self.aliases: Mapping[int, int] = plan.aliases
+        self.aliases: Mapping[int, int] = frame.aliases
         self._segments = tuple(segments)
         self._has_host = any(isinstance(s, HostSegment) for s in segments)
         self._is_shared = any(isinstance(s, NativeSegment) and s.is_shared for s in segments)
-        self._text = text
-        self._inputs = tuple((v.type.shape, v.type.dtype.np) for v in graph.inputs)
-        self._first_output = len(graph.inputs)
+        self._text, self._whole = (text, None) if isinstance(text, DumpText) else (None, text)
+        self._inputs = tuple((t.shape, t.dtype.np) for t in frame.inputs)
+        self._first_output = len(frame.inputs)
         self._outputs = tuple(
-            (self.aliases.get(k, -1), v.type.shape, v.type.dtype.np, v.type.nbytes) for k, v in enumerate(graph.outputs)
+            (self.aliases.get(k, -1), t.shape, t.dtype.np, t.nbytes) for k, t in enumerate(frame.outputs)
         )  # the input that an output aliases, or -1
-        self._writable = tuple(sorted(set(plan.aliases.values())))
-        self._constants = [np.array(op.literal.array, order="C") for op in plan.program.constants.values()]
-        self._arena_bytes = plan.arena_bytes
+        self._writable = tuple(sorted(set(frame.aliases.values())))
+        self._constants = frame.constants
+        self._arena_bytes = frame.arena_bytes
         self._run = driver.load_driver()
+
+    @property
+    def running(self) -> Plan:
+        """The plan that calls go by."""
+        return self.whole().running if self._running is None else self._running
+
+    @property
+    def native(self) -> tuple[Any, ...]:
+        """The machine code of its kernels."""
+        return self.whole().native if self._running is None else self._native
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with its program."""
+        return self.whole().running
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The machine code of that plan's kernels."""
+        return self.whole().native
+
+    def whole(self) -> Executable:
+        """An executable with a program: this one, or one that is compiled when first asked for."""
+        if self._whole is None:
+            return self
+        made = self._whole()
+        self._whole = lambda: made
+        return made
 
     @property
     def steps(self) -> tuple[Any, ...]:
         """The plan's steps."""
-        return tuple(self.plan.steps)
+        return tuple(self.running.steps)
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs. An output that aliases an input is that input's array itself."""
@@ -129,7 +185,9 @@ class Executable:
 
     def dump(self, folder: Path | None = None) -> Mapping[str, str]:
         """The stages as text: `graph`, `groups`, `kernels`, `plan`, `llvm`, `assembly`; in files of `folder` too."""
-        pieces = self._text.pieces(self)
+        whole = self.whole()
+        assert whole._text is not None
+        pieces = whole._text.pieces(whole)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             for stage, text in pieces.items():

@@ -46,12 +46,12 @@ class Call:
     @property
     def plan(self) -> Plan:
         """The plan."""
-        return self.run.plan
+        return self.run.running
 
     @property
     def addresses(self) -> Mapping[AnyKernel, int]:
         """Where the machine code of each kernel is."""
-        return {k: n.address for k, n in zip(kernels_of(self.plan), self.run.kernels, strict=True)}
+        return {k: n.address for k, n in zip(kernels_of(self.plan), self.run.native, strict=True)}
 
     @property
     def launches(self) -> list[Launch]:

@@ -34,8 +34,8 @@ class Stepwise:
     """
 
     def __init__(self, executable: Executable) -> None:
-        plan = executable.plan
-        addresses = {k: n.address for k, n in zip(kernels_of(plan), executable.kernels)}
+        plan = executable.running
+        addresses = {k: n.address for k, n in zip(kernels_of(plan), executable.native)}
         self.executable = executable
         self._enter = executable._run
         self._times = _Times()

@@ -43,9 +43,9 @@ def time_steps(
 
     Without inputs: floats between 0 and 1, everything else zeros, which are valid indices of whatever is not empty.
     """
-    given = inputs if inputs is not None else [example_input(v) for v in executable.plan.program.graph.inputs]
-    if len(given) != len(executable.plan.program.graph.inputs):
-        raise InternalError(f"{executable.name} takes {len(executable.plan.program.graph.inputs)} inputs")
+    given = inputs if inputs is not None else [example_input(v) for v in executable.running.program.graph.inputs]
+    if len(given) != len(executable.running.program.graph.inputs):
+        raise InternalError(f"{executable.name} takes {len(executable.running.program.graph.inputs)} inputs")
     kept = [np.array(x, order="C") for x in given]
     arrays = [x.copy() for x in kept]
     written = sorted(set(executable.aliases.values()))
@@ -88,8 +88,8 @@ class _Samples:
     """Times of each step, over the memory of one call."""
 
     def __init__(self, executable: Executable, inputs: list[Array]) -> None:
-        plan = executable.plan
-        addresses = {k: n.address for k, n in zip(kernels_of(plan), executable.kernels)}
+        plan = executable.running
+        addresses = {k: n.address for k, n in zip(kernels_of(plan), executable.native)}
         graph = plan.program.graph
         outputs = [
             inputs[executable.aliases[k]] if k in executable.aliases else np.empty(v.type.shape, v.type.dtype.np)

@@ -3,6 +3,7 @@
 JITGRAD_DUMP=folder        write each compilation's stages there
 JITGRAD_CACHE_DIR=folder   where compiled kernels are kept (default: the user's cache folder; empty: nowhere)
 JITGRAD_CACHE_MB=512       size bound of that folder
+JITGRAD_CACHE_GRAPHS=0     keep kernels there, but no whole graphs
 JITGRAD_VERIFY=1           verify the graph after every pass
 JITGRAD_NUM_THREADS=n      threads for kernels (default: the cores this process may use)
 JITGRAD_COMPILE=0          run compiled functions eagerly
@@ -45,6 +46,7 @@ class Config:
     dump: str | None = field(default_factory=lambda: os.environ.get("JITGRAD_DUMP") or None)
     cache_dir: str | os.PathLike[str] | None = field(default_factory=_cache_dir)
     cache_mb: int = field(default_factory=lambda: _integer("JITGRAD_CACHE_MB", 512))
+    cache_graphs: bool = field(default_factory=lambda: _flag("JITGRAD_CACHE_GRAPHS", True))
     verify: bool = field(default_factory=lambda: _flag("JITGRAD_VERIFY", False))
     num_threads: int = field(default_factory=lambda: _integer("JITGRAD_NUM_THREADS", 0))
     compile: bool = field(default_factory=lambda: _flag("JITGRAD_COMPILE", True))

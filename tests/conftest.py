@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="jitgrad-tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         os.environ["JITGRAD_CACHE_DIR"] = folder
+        os.environ.setdefault("JITGRAD_CACHE_GRAPHS", "0")  # tests change what a graph's key takes for given
         os.environ["NUMBA_CACHE_DIR"] = folder
         os.environ["MPLBACKEND"] = "Agg"
 

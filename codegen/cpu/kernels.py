@@ -26,6 +26,7 @@ from ..loops import printer
 from ..loops.ir import Kernel
 from ..loops.tile import TileKernel
 from . import target
+from .addresses import KERNEL, Address
 from .code_maker import CodeMaker
 from .emit import emit_kernel
 from .options import EmitOptions
@@ -182,7 +183,16 @@ class KernelTable:
         if module is None:
             return None
         took = 1e3 * (time.perf_counter() - start)
-        return NativeKernel(key, kernel, options, module.address(place["symbol"]), place["symbol"], took, "disk")
+        address = _address(module, place["symbol"])
+        return NativeKernel(key, kernel, options, address, place["symbol"], took, "disk")
+
+    def located(self, name: str, symbol: str) -> int:
+        """Where a symbol of a module on disk starts in this process; `KeyError` if it isn't there any more."""
+        with self._lock:
+            module = self._modules.get(name) or self._load(name)
+        if module is None:
+            raise KeyError(name)
+        return module.address(symbol)
 
     def _load(self, name: str) -> CompiledModule | None:
         entry = disk_cache().read(name)
@@ -211,8 +221,13 @@ class KernelTable:
         for key, kernel in missing.items():
             name, symbol = symbols[key]
             disk.write("kernel-" + key, json.dumps({"module": name, "symbol": symbol}).encode())
-            found[key] = NativeKernel(key, kernel, options, self._modules[name].address(symbol), symbol, took, "")
+            address = _address(self._modules[name], symbol)
+            found[key] = NativeKernel(key, kernel, options, address, symbol, took, "")
         return found
+
+
+def _address(module: CompiledModule, symbol: str) -> Address:
+    return Address(module.address(symbol), (KERNEL, module.name, symbol))
 
 
 def _batches(missing: Mapping[str, AnyKernel]) -> Iterator[list[str]]:
