@@ -40,12 +40,17 @@ class Uncapturable(BaseException):
 
 @dataclass(eq=False)
 class Draw:
-    """What a step draws from a generator: how many counters, and the inputs that say where they start."""
+    """What a step draws from a generator: how many counters, and the inputs that say where they start.
+
+    `more` is how many beside `draws`, if only the graph says that; `taken` is all of them, set when the step is traced.
+    """
 
     generator: Any
     draws: int
     seed: Value
     offset: Value
+    more: Tensor | None = None
+    taken: Value | None = None
 
 
 @dataclass(eq=False)
@@ -58,9 +63,9 @@ class Body:
     captured: Sequence[tuple[Tensor, Value]]
     draws: Sequence[Draw]
 
-    def graph(self, inputs: Sequence[Value]) -> Graph:
-        """The graph, its inputs in this order."""
-        return Graph(inputs, self.nodes, self.outputs)
+    def graph(self, inputs: Sequence[Value], nodes: Sequence[Node] = (), outputs: Sequence[Value] = ()) -> Graph:
+        """The graph, its inputs in this order, with further nodes and outputs at the end."""
+        return Graph(inputs, [*self.nodes, *nodes], [*self.outputs, *outputs])
 
 
 class BodyTracer(Tracer):
@@ -73,7 +78,7 @@ class BodyTracer(Tracer):
         self.outer = outer
         self.own: set[Value] = set()
         self.captures: dict[int, tuple[Tensor, Value]] = {}
-        self.drawn: dict[int, Draw] = {}
+        self.drawn_by: dict[int, Draw] = {}
         if outer is not None:
             self.placement, self.surroundings = outer.placement, outer.surroundings
             self.touched, self.arrays, self.scopes = outer.touched, outer.arrays, outer.scopes
@@ -130,12 +135,18 @@ class BodyTracer(Tracer):
 
     def random_state(self, generator: Any, draws: int) -> tuple[Tensor, Tensor]:
         """Seed and offset; the offset's start is an input, which moves on from step to step."""
-        found = self.drawn.get(id(generator))
+        found = self.drawn_by.get(id(generator))
         if found is None:
-            found = self.drawn[id(generator)] = Draw(generator, 0, self._input(_SCALAR), self._input(_SCALAR))
+            found = self.drawn_by[id(generator)] = Draw(generator, 0, self._input(_SCALAR), self._input(_SCALAR))
         step = self.full(_SCALAR, found.draws)
         found.draws += draws
-        return self.traced(found.seed), self.traced(self.add(found.offset, self.value(step)))
+        start = found.offset if found.more is None else self.add(found.offset, self.value(found.more))
+        return self.traced(found.seed), self.traced(self.add(start, self.value(step)))
+
+    def advance(self, generator: Any, taken: Tensor) -> None:
+        """So many more are used up, of a generator that was asked for its state."""
+        found = self.drawn_by[id(generator)]
+        found.more = taken if found.more is None else found.more + taken  # type: ignore[operator]
 
     # what a graph can't hold --------------------------------------------------------------------------------
 
@@ -179,7 +190,8 @@ class BodyTracer(Tracer):
     def is_kept(self, results: Sequence[Tensor]) -> bool:
         """Whether something outside holds a tensor made here."""
         bases = [t._view.base for t in results if t._view is not None]
-        own = {id(t) for t in (*results, *bases)}
+        drawn = [d.more for d in self.drawn_by.values() if d.more is not None]
+        own = {id(t) for t in (*results, *bases, *drawn)}
         return any(id(t) not in own and t._data in self.own for t in self.live())
 
 
@@ -195,6 +207,9 @@ def trace_body(
         inputs: list[Value] = [t._data for t in given]
         results = list(f(given))
         outputs = [tracer.value(t) for t in results]
+        for d in tracer.drawn_by.values():
+            count = tracer.value(tracer.full(_SCALAR, d.draws))
+            d.taken = count if d.more is None else tracer.add(count, tracer.value(d.more))
         del given
         if tracer.is_kept(results):
             gc.collect()
@@ -204,4 +219,4 @@ def trace_body(
         mode.tracer = before
     if tracer.lost is not None and outer is not None:
         outer.lost = tracer.lost
-    return Body(inputs, tracer.builder.nodes, outputs, [*tracer.captures.values()], [*tracer.drawn.values()])
+    return Body(inputs, tracer.builder.nodes, outputs, [*tracer.captures.values()], [*tracer.drawn_by.values()])

@@ -128,7 +128,7 @@ def _reached(specs: Sequence[Specialisation], leaves: Sequence[Any]) -> tuple[di
                 t = of.tensor(leaves)
                 tensors.setdefault(id(t), t)
                 names.setdefault(id(t), source_name(of, known))
-        generators.update((id(g), g) for g, _ in spec.draws)
+        generators.update((id(g), g) for g, _, _ in spec.draws)
     return names, list(tensors.values()), list(generators.values())
 
 

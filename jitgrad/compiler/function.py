@@ -309,6 +309,7 @@ def _outputs(result: Any, tracer: Tracer) -> set[int]:
     found = [x for x in leaves if isinstance(x, Tensor)]
     found += [x._tensor for x in leaves if type(x) is RuntimeFloat]
     found += [g for _, g in tracer.grads.values() if g is not None]
+    found += tracer.varying.values()
     found += [t._view.base for t in found if t._view is not None]
     return {id(t) for t in found}
 

@@ -144,9 +144,9 @@ def _saved(node: TapeNode, data: _Computed, holders: dict[Value, list[Any]]) -> 
 
 
 def advance_generators(tracer: Tracer) -> None:
-    """Consume what the trace drew."""
-    for generator, draws, _ in tracer.draws.values():
-        generator.offset += draws
+    """Consume what the trace drew, which has run."""
+    for generator, draws, more in tracer.drawn():
+        generator.offset += draws if more is None else draws + int(on_host(more._data))
 
 
 def _fill_view(t: Tensor, data: _Computed) -> None:

@@ -67,6 +67,8 @@ class Part:
         op = Recompute(b.build([env[v] for v in results]))
         del tracer.builder.nodes[self._start :]
         made = dict(zip(results, tracer.emit(op, operands), strict=True))
+        for value, result in made.items():
+            tracer.layout.lies_as(result, value)
         self._replace(op, operands, live, made)
         for entry in tracer.outside.values():
             if entry.value in own:  # a view of a tensor from outside, met in the part

@@ -57,7 +57,7 @@ class Specialisation:
     outputs: tuple[Recipe, ...]
     structure: Any
     grads: tuple[tuple[Source, Recipe | None], ...]
-    draws: tuple[tuple[Any, int], ...]
+    draws: tuple[tuple[Any, int, int | None], ...]  # generator, how many, and the output that says how many more
     stages: tuple[Stage, ...]
     types: tuple[TensorType, ...]
     cuts: tuple[Cut, ...]  # on the way here
@@ -89,6 +89,9 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
     written = [s for s in tracer.outside.values() if s.written and s.slot is not None]
     writes = [(recipes.output(s.value), s.slot, s.tensor._data.flags.c_contiguous) for s in written]
     stages = _plan_histories(tracer, recipes)
+    draws = tuple(
+        [(g, n, None if more is None else recipes.output(tracer.value(more))) for g, n, more in tracer.drawn()]
+    )
     outs, axes = recipes.laid_out()
     graph = Graph(tracer.builder.inputs, tracer.builder.nodes, outs)
     if observer is not None:
@@ -102,7 +105,7 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
         graph=graph, run=run, executable=executable, inputs=inputs, is_over=is_over, places=places,
         sources=tuple(tracer.sources), fresh=tracer.cuts.last_sources(), outputs=outputs, structure=structure,
         writes=tuple([(out, slot, own) for (out, slot, _), own in zip(writes, in_place, strict=True)]),
-        axes=axes, grads=grads, draws=tuple((g, n) for g, n, _ in tracer.draws.values()), stages=stages,
+        axes=axes, grads=grads, draws=draws, stages=stages,
         types=tuple(v.type for v in tracer.builder.inputs), cuts=tuple(tracer.cuts.made),
         guards=tracer.cuts.last_guards(), trace_ms=trace_ms, compile_ms=(time.perf_counter() - start) * 1e3,
     )  # fmt: skip
@@ -265,8 +268,8 @@ def finish(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], c
         if not in_place:
             assign(arrays[slot], outs[out])
         storage_of(tensor)._version += 1
-    for generator, draws in spec.draws:
-        generator.offset += draws
+    for generator, draws, more in spec.draws:
+        generator.offset += draws if more is None else draws + int(on_host(outs[more]))
     histories = Histories()
     if spec.stages:
         tensors = [s.tensor(leaves) if hasattr(s, "tensor") else None for s in spec.sources]

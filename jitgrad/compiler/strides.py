@@ -61,6 +61,10 @@ class MemoryLayout:
         """`value` is one number, which has no part in how others lie."""
         self._known[value] = (0,) * len(value.type.shape)
 
+    def lies_as(self, value: Value, other: Value) -> None:
+        """`value`, which was just made, stands for `other`."""
+        self._known[value] = self.of(other)
+
     def as_of(self, value: Value, other: Value) -> Value:
         """`value` as what is written over `other`, whose strides it takes."""
         wanted = self.of(other)

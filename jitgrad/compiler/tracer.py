@@ -42,6 +42,7 @@ from ..tensor import Tensor, ViewInfo, rebinding, wrap
 from .asking import Asking
 from .cuts import Cuts
 from .deferred import Deferred
+from .drawing import Drawing
 from .fingerprint import fingerprint
 from .handlers import in_handler, located_at, not_one_graph
 from .materialise import run_segment
@@ -79,7 +80,7 @@ class Outside:
         self.written = False
 
 
-class Tracer(Asking):
+class Tracer(Asking, Drawing):
     """The state of one trace. `leaves` are those of the call's arguments."""
 
     reruns = False  # whether Python runs at each call, so that its effects happen
@@ -101,7 +102,7 @@ class Tracer(Asking):
         self.grads: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.grad_guards: dict[int, tuple[TensorSource, TensorSource | None]] = {}
         self.lost: str | None = None  # an effect on what is outside that a replay would not have
-        self.draws: dict[int, tuple[Any, int, Any]] = {}
+        self.draws, self.varying = {}, {}
         self.touched: dict[int, tuple[Any, int]] = {}
         self.surroundings = Surroundings()
         self.host_values: dict[int, Any] = {}  # what Python's numbers were when the trace read them, by slot
@@ -438,18 +439,6 @@ class Tracer(Asking):
         """A float among the argument leaves as a number that each call gives."""
         t = self.traced(self._slot(NumberSource(index), TensorType((), dtypes.float64)))
         return RuntimeFloat(self, frozenset((index,)), t, self.leaves[index])
-
-    def random_state(self, generator: Any, draws: int) -> tuple[Tensor, Tensor]:
-        """Seed and offset for a random op, which consumes `draws` steps of `generator` at each call."""
-        if id(generator) not in self.draws:
-            scalar = TensorType((), dtypes.int64)
-            seed = self._slot(HostSource(lambda: generator.seed_value, np.int64, "random seed"), scalar)
-            offset = self._slot(HostSource(lambda: generator.offset, np.int64, "random offset"), scalar)
-            self.draws[id(generator)] = (generator, 0, (seed, offset))
-        _, used, (seed, offset) = self.draws[id(generator)]
-        self.draws[id(generator)] = (generator, used + draws, (seed, offset))
-        step = self.full(TensorType((), dtypes.int64), used)
-        return self.traced(seed), self.traced(self.add(offset, self.value(step)))
 
     # ends ---------------------------------------------------------------------------------------------------
 

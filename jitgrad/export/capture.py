@@ -272,9 +272,10 @@ def _random_offsets(tracer: ExportTracer) -> list[tuple[int, Value]]:
     """The inputs that are offsets of generators, with their values after the call."""
     found = []
     position = {v: i for i, v in enumerate(tracer.builder.inputs)}
-    for _, used, (_, offset) in tracer.draws.values():
-        step = tracer.full(TensorType((), dtypes.int64), used)
-        found.append((position[offset], tracer.add(offset, tracer.value(step))))
+    for key, (_, used, (_, offset)) in tracer.draws.items():
+        end = tracer.add(offset, tracer.value(tracer.full(TensorType((), dtypes.int64), used)))
+        more = tracer.varying.get(key)
+        found.append((position[offset], end if more is None else tracer.add(end, tracer.value(more))))
     return found
 
 

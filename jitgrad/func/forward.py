@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from jitgrad.ir.errors import AutogradError
 from .. import pytree
 from ..errors import located
 from ..tensor import Tensor
+from .compiled import of_compiled
 from .dual import Dual, DualLevel
 from .gradients import check_tensors, vjp
 
@@ -27,6 +29,9 @@ def jvp(
     >>> jg.func.jvp(jg.sin, (jg.tensor(0.0),), (jg.tensor(2.0),))
     (tensor(0.), tensor(2.))
     """
+    compiled = of_compiled(func, functools.partial(_of_pairs, strict=strict, has_aux=has_aux), "jvp", strict, has_aux)
+    if compiled is not None:
+        return compiled(primals, tangents)  # type: ignore[no-any-return]
     leaves, structure, moved = _pairs(primals, tangents)
     level = DualLevel()
     inside = [level.dual(x, t) if isinstance(x, Tensor) else x for x, t in zip(leaves, moved, strict=True)]
@@ -55,6 +60,16 @@ def jvp(
     value = pytree.unflatten(shape, [p.primal for p in parts])
     product = pytree.unflatten(shape, [_tangent(p) for p in parts])
     return (value, product, pytree.map_leaves(lambda x: _primal(level, x), aux)) if has_aux else (value, product)
+
+
+def _of_pairs(func: Callable[..., Any], strict: bool, has_aux: bool) -> Callable[..., Any]:
+    """`jvp` of a function, as a function of primals and tangents."""
+
+    @functools.wraps(func, updated=())
+    def transformed(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        return jvp(func, primals, tangents, strict=strict, has_aux=has_aux)
+
+    return transformed
 
 
 def _tangent(data: Dual) -> Tensor:

@@ -202,14 +202,14 @@ class _Surroundings:
             _set_streams(now)
 
 
-def _streams() -> tuple[list[tuple[Any, int, int]], dict[int, int]]:
+def _streams() -> tuple[list[tuple[Any, int, int]], dict[int, int], dict[int, Any]]:
     """Where the random streams are, and how much the present trace has drawn from them."""
     tracer = local.mode.tracer
     drawn = {} if tracer is None else {key: used for key, (_, used, _) in tracer.draws.items()}
-    return [(g, g.seed_value, g.offset) for g in generators()], drawn
+    return [(g, g.seed_value, g.offset) for g in generators()], drawn, {} if tracer is None else {**tracer.varying}
 
 
-def _set_streams(streams: tuple[list[tuple[Any, int, int]], dict[int, int]] | None) -> None:
+def _set_streams(streams: tuple[list[tuple[Any, int, int]], dict[int, int], dict[int, Any]] | None) -> None:
     if streams is None:
         return
     tracer = local.mode.tracer
@@ -217,6 +217,7 @@ def _set_streams(streams: tuple[list[tuple[Any, int, int]], dict[int, int]] | No
         tracer.draws = {
             key: (generator, streams[1].get(key, 0), slots) for key, (generator, _, slots) in tracer.draws.items()
         }
+        tracer.varying = {**streams[2]}
         return
     for generator, seed, offset in streams[0]:
         generator.seed_value, generator.offset = seed, offset
