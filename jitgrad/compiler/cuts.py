@@ -10,13 +10,16 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.interpreter import apply_reference
 from jitgrad.ir.op import View
 from jitgrad.ir.ops.creation import Full, Iota
 from jitgrad.ir.types import TensorType
 
-from ..arrays import on_device
+from ..arrays import on_device, on_host
 from ..dump import observer_for
 from ..tensor import Tensor, tensor_type
 from .guards import Guards
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from .tracer import Tracer
 
 _CHEAP = (View, Full, Iota)  # made again where they are used
+_SOON = 64  # ops that are computed soon
+_ELEMENTS = 1 << 14  # so many count as one more
 
 
 @dataclass(eq=False)
@@ -53,6 +58,17 @@ class Cut:
 
 class Refused(BaseException):
     """An op refused a value in a segment: the call has to run eagerly, to fail or to go on as eager code does."""
+
+
+class _Arrays(dict[Value, Any]):
+    """Arrays by value; those that are known are looked up."""
+
+    def __init__(self, cuts: Cuts) -> None:
+        super().__init__()
+        self._cuts = cuts
+
+    def __missing__(self, value: Value) -> Any:
+        return on_host(self._cuts.array(self._cuts.known[value]))
 
 
 class Cuts:
@@ -80,6 +96,32 @@ class Cuts:
                 found = tracer.sources[ref].fetch(tracer.leaves)
             self._arrays[ref] = found
         return found
+
+    def at_hand(self, value: Value) -> np.ndarray[Any, Any] | None:
+        """The elements that `value` has in this call, if they are known or soon computed."""
+        nodes: dict[Node, None] = {}
+        stack, left = [value], _SOON
+        while stack:
+            v = stack[-1]
+            node = v.node
+            if v in self.known or node in nodes:
+                stack.pop()
+                continue
+            if node is None:
+                return None
+            missing = [x for x in node.operands if x not in self.known and x.node not in nodes]
+            if missing:
+                stack += missing
+                continue
+            left -= 1 + sum([x.type.numel for x in (*node.operands, *node.results)]) // _ELEMENTS
+            if left < 0:
+                return None
+            nodes[node] = None
+            stack.pop()
+        env = _Arrays(self)
+        for node in nodes:
+            env.update(zip(node.results, apply_reference(node.op, [env[v] for v in node.operands]), strict=True))
+        return env[value]  # type: ignore[no-any-return]
 
     def arrays(self) -> list[Any]:
         """Those of all sources."""

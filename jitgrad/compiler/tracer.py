@@ -202,6 +202,10 @@ class Tracer(Asking, Drawing):
             self._refuse_here(check, value)
             return value
         if number is None:
+            seen = self.cuts.at_hand(value) if self.cuts_in_place else None
+            if seen is not None:
+                with located_at(self.builder.location):
+                    check.reference(seen)  # so that Python does not go on as if it had been taken
             checked = self.builder(check, value)
             is_differentiable = value.type.dtype.is_differentiable
             return self.builder(WithHistory(), checked, value) if is_differentiable else checked
