@@ -86,11 +86,10 @@ def _scan(roots: Sequence[Any]) -> _Tape | None:
     while heap:
         _, number, node = heappop(heap)
         nodes.append(node)
-        add(number)
+        add(number)  # nodes come by age, not in the order they were met in
         saved = node.saved
         if saved is None or node.hooks is not None or (saved is not NOTHING and not _is_current(node, tape)):
             return None
-        add(numbers[node])  # nodes come by age, not in the order they were met in
         add(node.op)
         kept = node.kept
         if kept is None:
