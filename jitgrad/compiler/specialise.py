@@ -22,6 +22,7 @@ from .. import pytree
 from ..aliasing import alias, storage_of, views
 from ..arrays import assign, on_host, owned
 from ..backend import Observer, compile_graph, load
+from ..dispatch import edge
 from ..runtime_float import RuntimeFloat
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
@@ -144,11 +145,18 @@ def _grad_source(tracer: Tracer, t: Tensor) -> Any:
     return tracer._tensor_source(t)
 
 
-def _history(t: Tensor) -> str | None:
-    """What gradients find behind a tensor: nothing, the end, a graph that is used up, or the call."""
+def _history(t: Tensor, tracer: Tracer) -> Any:
+    """What gradients find behind a tensor: nothing, the end, the call, or a graph that is used up.
+
+    The last is told by the slots of the tensors that it would lead to.
+    """
     if t._node is None:
         return "leaf" if t._requires_grad else None
-    return "freed" if is_freed(t._node) else "result"
+    if not is_freed(t._node):
+        return "result"
+    slots = {edge(s.tensor): s.slot for s in tracer.outside.values() if s.slot is not None}
+    reached = {e for node in tape_nodes([t._node]) for e in node.edges if e is not None}
+    return tuple(sorted([slot for e, slot in slots.items() if e in reached]))
 
 
 def _item(array: Any) -> Any:
@@ -205,11 +213,11 @@ class _Recipes:
             out = self.output(t._data)
             is_first = out not in self.kept
             self.kept.add(out)
-            return ("value", out, _history(t), is_first)
+            return ("value", out, _history(t, self.tracer), is_first)
         if info.origin is not None:
             return ("view", self.of(info.origin), info.origin_ops)
         own = self.output(t._data) if t._node is not None else None
-        return ("alias", self.of(info.base), _history(t), own, info.ops)
+        return ("alias", self.of(info.base), _history(t, self.tracer), own, info.ops)
 
     def _source_index(self, t: Tensor) -> int:
         slot = self.tracer.outside[id(t)].slot
@@ -336,11 +344,12 @@ class _Maker:
             t = wrap(owned(self.outs[recipe[1]]))
         return self._with_history(t, recipe[2], recipe[1])
 
-    def _with_history(self, t: Tensor, history: str | None, out: int) -> Tensor:
+    def _with_history(self, t: Tensor, history: Any, out: int) -> Tensor:
         if history == "leaf":
             t._requires_grad = True
-        elif history == "freed":
-            t._node, t._requires_grad = TapeNode(_FREED, (), None, None, None, ()), True
+        elif history.__class__ is tuple:
+            edges = tuple([edge(self.spec.sources[slot].tensor(self.leaves)) for slot in history])  # type: ignore[union-attr]
+            t._node, t._requires_grad = TapeNode(_FREED, edges, None, None, None, ()), True
         elif history == "result" and (place := self.histories.places.get(out)) is not None:
             (t._node, t._index), t._requires_grad = place, True
         return t

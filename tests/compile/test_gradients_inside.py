@@ -177,3 +177,20 @@ def test_a_module_with_a_gradient_of_its_own():
             yield energy, force, net.fc.weight.grad
 
     agree(program)
+
+
+@pytest.mark.parametrize("allow_unused", [False, True])
+def test_a_gradient_that_is_used_up_is_refused(allow_unused):
+    def f(x, w):
+        y = (x * x * w).sum()
+        return y, jg.autograd.grad(y, x)[0]
+
+    for g in (f, jg.compile(f)):
+        for _ in range(3):
+            x, w = (jg.ones(3).requires_grad_() for _ in range(2))
+            y, _ = g(x, w)
+            for target in (x, w):
+                with pytest.raises(RuntimeError, match="second time"):
+                    jg.autograd.grad(y, target, allow_unused=allow_unused)
+            with pytest.raises(RuntimeError, match="second time"):
+                y.backward()
