@@ -12,7 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from jitgrad.ir.config import config
+from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.tracked import Changed
 from jitgrad.ir.types import CPU, Device
 
 from . import stored
@@ -30,6 +32,9 @@ from .plan import Plan, kernels_of, make_plan
 from .plan_verify import verify_plan
 from .prepare import prepare
 from .program_text import DumpText
+from .resize import Table
+from .resize.symbols import Symbols
+from .resize.template import RecordedArena, Template, symbolic_graph
 from .stats import Stats
 
 Observer = Callable[[str, Any], None]
@@ -80,23 +85,24 @@ if hasattr(os, "register_at_fork"):
 def _compile(
     graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer, device: Device
 ) -> Any:
-    if device.type == "cpu" and observer is ignore:
-        return _stored(graph, name, aliases, options)
-    return _compile_anew(graph, name, aliases, options, observer, device)
-
-
-def _stored(graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions) -> Executable:
-    """The executable that an earlier process has left on disk, or one that later ones find there."""
+    if device.type != "cpu" or observer is not ignore:
+        return _compile_anew(graph, name, aliases, options, observer, device)
 
     def whole() -> Executable:
         with EXCLUSIVE:
             made: Executable = _compile_anew(graph, name, aliases, options, ignore, CPU)
         return made
 
+    start, compiled = time.perf_counter(), COUNTERS.compiled
+    sizes = TEMPLATES.sizes(graph, (tuple(aliases.items()), options))
+    plan = sizes.resized()
+    if plan is not None:
+        return _resized(name, plan, whole, start, compiled)
     key = stored.key_of(graph, aliases, options)
     found = None if key is None else stored.load(key, graph, name, aliases, whole)
     if found is None:
-        found = whole()
+        plan = sizes.recorded(functools.partial(_template, graph, aliases, options))
+        found = whole() if plan is None else _resized(name, plan, whole, start, compiled)
         if key is not None:
             stored.store(key, graph, found)
     return found
@@ -137,6 +143,36 @@ def _compile_anew(
     with _timed(stats, "encode"):
         segments = encode(plan, {k: n.address for k, n in zip(kernels, native)})
     return Executable(name, plan, segments, native, stats, DumpText(prepared))
+
+
+def _resized(
+    name: str, found: tuple[Plan, Template], whole: Callable[[], Executable], start: float, compiled: int
+) -> Executable:
+    """An executable by what is known of its graph at other sizes, begun at `start` when `compiled` kernels had been."""
+    plan, template = found
+    stats = Stats(compiled=COUNTERS.compiled - compiled, stages_ms={"resize": 1e3 * (time.perf_counter() - start)})
+    _describe(stats, plan, list(template.native))
+    with _timed(stats, "encode"):
+        segments = encode(plan, {k: n.address for k, n in template.native.items()})
+    return Executable(name, plan, segments, list(template.native.values()), stats, whole)
+
+
+def _template(graph: Graph, aliases: Mapping[int, int], options: CompileOptions, symbols: Symbols) -> Template:
+    """Compiles with tracked numbers. Raises `Changed` where that can't be."""
+    tiles = tile_target(options.vector_bits)
+    recording = symbols.recording
+    try:
+        program = fuse(prepare(symbolic_graph(graph, symbols), options, tiles=tiles), options)
+        plan = make_plan(program, dict(aliases), CPU_TUNING, tiles, functools.partial(RecordedArena, recording))
+        kernels = kernels_of(plan)
+    except _UNTRACKED as error:
+        raise Changed from error
+    recording.close()
+    return Template(symbols, plan, tiles, dict(zip(kernels, compile_kernels(kernels, options.numerics), strict=True)))
+
+
+_UNTRACKED: Final = (JitgradError, TypeError, ValueError, AttributeError, ArithmeticError)  # raised by what takes ints
+TEMPLATES: Final = Table()
 
 
 def _cuda() -> Any:

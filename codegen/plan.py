@@ -10,9 +10,9 @@ that reads the input's old value has run before. What cannot be done so is copie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.control import WhileLoop
@@ -127,19 +127,27 @@ def _needs_host(step: Step) -> bool:
 
 
 def make_plan(
-    program: Program, aliases: Mapping[int, int], tuning: Tuning = CPU_TUNING, tiles: TileTarget = DEFAULT_TARGET
-) -> Plan:
-    """Lower all groups and place all values; `tuning` says for what kind of machine, `tiles` with what registers."""
-    return _Planner(program, aliases, tuning, tiles).run()
+    program: Program, aliases: Mapping[int, int], tuning: Tuning = CPU_TUNING, tiles: TileTarget = DEFAULT_TARGET,
+    new_arena: Callable[[], Any] = Arena,
+) -> Plan:  # fmt: skip
+    """Lower all groups and place all values; `tuning` says for what kind of machine, `tiles` with what registers.
+
+    `new_arena` makes what hands out memory: an `Arena`, or what stands for one.
+    """
+    return _Planner(program, aliases, tuning, tiles, new_arena).run()
 
 
 class _Planner:
-    def __init__(self, program: Program, aliases: Mapping[int, int], tuning: Tuning, tiles: TileTarget) -> None:
+    def __init__(
+        self, program: Program, aliases: Mapping[int, int], tuning: Tuning, tiles: TileTarget,
+        new_arena: Callable[[], Any],
+    ) -> None:  # fmt: skip
         self.program = program
         self.tiles = tiles
         self.tuning = tuning
         self.plan = Plan(program, aliases)
-        self.arena = Arena()
+        self.new_arena = new_arena
+        self.arena = new_arena()
         self.reads = [reads_of(program, s) for s in program.steps]
         self.last_use = {v: n for n, reads in enumerate(self.reads) for v in reads}
         self.outputs = [program.memory_of(v) for v in program.graph.outputs]
@@ -256,7 +264,7 @@ class _Planner:
 
     def _plan_inside(self, step: ControlStep) -> InnerPlans:
         """Plans for the sub-graphs of a choice or a loop."""
-        plans = tuple(make_plan(p, {}, self.tuning, self.tiles) for p in step.programs)
+        plans = tuple(make_plan(p, {}, self.tuning, self.tiles, self.new_arena) for p in step.programs)
         arena = Scratch(dtypes.uint8, max(p.arena_bytes for p in plans))
         carries = step.node.results[: getattr(step.node.op, "carries", 0)]
         others = tuple(Scratch(v.type.dtype, v.type.numel) for v in carries)

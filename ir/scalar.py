@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 from . import dtypes
 from .dtypes import DType
+from .tracked import Tracked
 
 Number: TypeAlias = "bool | int | float"
 Operand: TypeAlias = "Expr | bool | int | float"
@@ -220,7 +221,8 @@ def _exact(value: Any) -> Hashable:
 def const(value: Number, dtype: DType = dtypes.int64, runtime: bool = False) -> Expr:
     """A literal of `dtype`."""
     kind = {"bool": bool, "int": int, "float": float}[dtype.kind]
-    return intern_expr(Const, dtype, value=kind(value), runtime=runtime)  # type: ignore[no-any-return]
+    held = value if runtime and isinstance(value, Tracked) else kind(value)
+    return intern_expr(Const, dtype, value=held, runtime=runtime)  # type: ignore[no-any-return]
 
 
 def size(value: int) -> Expr:

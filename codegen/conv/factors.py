@@ -12,6 +12,7 @@ from jitgrad.ir.op import View
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
+from jitgrad.ir.tracked import decided
 
 from .factor_ops import FactorProduct, PackedFactor, TileProduct, TurnedFactor, factor_tile
 from .target import TileTarget
@@ -51,7 +52,7 @@ class _Packing:
         if straight and not self.in_loop and (swapped or x.shape[0] <= _FEW_ROWS):
             return b(TileProduct((swapped, turned)), inner, source)
         lanes = self.target.lanes(x.type.dtype)
-        block = factor_tile(x.shape[0], w.shape[1], lanes, self.target).vectors * lanes
+        block = decided(_vectors, x.shape[0], w.shape[1], lanes, self.target) * lanes
         packed = b(TurnedFactor(block), source) if turned and straight else b(PackedFactor(block), w)
         return b(FactorProduct(w.shape[1], swapped), inner, packed)
 
@@ -62,6 +63,10 @@ class _Packing:
         rows, inner = x.shape
         least = 1 if self.in_loop else _LEAST_ROWS
         return rows >= least and rows * inner * w.shape[1] >= _LEAST_WORK and w.shape[1] >= self.target.lanes(x.dtype)
+
+
+def _vectors(rows: int, columns: int, lanes: int, target: TileTarget) -> int:
+    return factor_tile(rows, columns, lanes, target).vectors
 
 
 def _unswapped(v: Value) -> tuple[Value, bool]:

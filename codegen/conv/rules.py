@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
@@ -16,6 +16,7 @@ from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.rewrite import Rules
+from jitgrad.ir.tracked import computed, decided
 from jitgrad.ir.types import TensorType
 
 from .launch import block_width, scratch_bytes
@@ -44,6 +45,11 @@ def tile_rules(target: TileTarget) -> Rules:
 def _grouped(b: Builder, weight: Value, groups: int) -> Value:
     """[o, c, ...] as [groups, o, c, ...]."""
     return b(Reshape((groups, weight.shape[0] // groups, *weight.shape[1:])), weight)
+
+
+def _bytes_of(numbers_of: Callable[..., dict[str, int]], *args: Any) -> int:
+    """What a task needs on its thread's stack, by a function that gives all run-time numbers."""
+    return numbers_of(*args)["scratch_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +103,16 @@ class _Lowering:
         pixels = y.shape[0] * math.prod(y.shape[2:])
         numbers = op.kernel, op.stride, op.padding, op.dilation, op.groups
         if self._prefers_pixels(y.shape[-1], channels[1], dtype):
-            return self._gradient_by_pixels(b, PixelWeightGrad(*numbers, pixel_strands(y.shape[1], pixels)), x, y)
+            return self._gradient_by_pixels(
+                b, PixelWeightGrad(*numbers, computed(pixel_strands, y.shape[1], pixels)), x, y
+            )
         wide = accumulator_dtype(dtype)
-        tile = weight_tile(op.kernel, op.dilation, channels, pixels, wide, self.target)
+        tile = decided(weight_tile, op.kernel, op.dilation, channels, pixels, wide, self.target)
         block = tile.vectors * self.target.lanes(wide)
         merged = merges(channels[0], op.dilation)
-        tiles = TileWeightGrad(*numbers, strands_of(op.kernel, channels, pixels), tile.rows, block, merged)
-        if weight_numbers_of(tiles, x.type, y.type)["scratch_bytes"] > MOST_SCRATCH_BYTES:
+        strands = computed(strands_of, op.kernel, channels, pixels)
+        tiles = TileWeightGrad(*numbers, strands, tile.rows, block, merged)
+        if computed(_bytes_of, weight_numbers_of, tiles, x.type, y.type) > MOST_SCRATCH_BYTES:
             return None
         parts = b(tiles, x, y)
         return (unpacked_weight_gradient(b, parts, tiles, node.result.shape, dtype),)
@@ -115,9 +124,9 @@ class _Lowering:
 
     def _by_tiles(self, b: Builder, op: TileConv | TileTransposed, x: Value, weight: Value) -> Sequence[Value] | None:
         """The op for a weight [groups, o, c, ...], or None where it would not fit."""
-        block = block_width(op, x.type, weight.shape[2:], self.target)
+        block = decided(block_width, op, x.type, weight.shape[2:], self.target)
         packed = TensorType(packed_shape(weight.shape, block), accumulator_dtype(x.type.dtype))
-        if scratch_bytes(op, x.type, packed, self.target) > MOST_SCRATCH_BYTES:
+        if computed(scratch_bytes, op, x.type, packed, self.target) > MOST_SCRATCH_BYTES:
             return None
         return (b(op, x, packed_weight(b, weight, block)),)
 
@@ -125,12 +134,12 @@ class _Lowering:
         """The op for a weight [o, c, ...], or None where it would not fit."""
         wide = accumulator_dtype(x.type.dtype)
         weight = b(Convert(wide), weight) if wide is not weight.type.dtype else weight
-        if pixel_numbers(op, x.type, weight.type, self.target)["scratch_bytes"] > MOST_SCRATCH_BYTES:
+        if computed(_bytes_of, pixel_numbers, op, x.type, weight.type, self.target) > MOST_SCRATCH_BYTES:
             return None
         return (b(op, x, weight),)
 
     def _gradient_by_pixels(self, b: Builder, op: PixelWeightGrad, x: Value, y: Value) -> Sequence[Value] | None:
-        if pixel_weight_numbers(op, x.type, y.type)["scratch_bytes"] > MOST_SCRATCH_BYTES:
+        if computed(_bytes_of, pixel_weight_numbers, op, x.type, y.type) > MOST_SCRATCH_BYTES:
             return None
         parts = b(op, x, y)
         whole = b(Sum((0,)), parts) if op.strands > 1 else b(Reshape(parts.shape[1:]), parts)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.scalar import Const, Expr, Fn
+from jitgrad.ir.tracked import Tracked
 
 from ..loops.ir import LoopVar
 
@@ -78,7 +80,7 @@ class Affine:
 def affine_of(expr: Expr, opaque: Callable[[Expr], Expr]) -> Affine:
     """The affine form of an int64 expression; `opaque` finishes the parts that are not affine."""
     if isinstance(expr, Const):
-        value = int(expr.value)
+        value: Any = expr.value if isinstance(expr.value, Tracked) else int(expr.value)
         return Affine({}, Coefficient(value, ("number", value) if expr.runtime else None))
     if isinstance(expr, LoopVar):
         return Affine({expr: LITERAL_ONE})

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from jitgrad.ir import scalar
 from jitgrad.ir.scalar import Expr, Fn
+from jitgrad.ir.tracked import computed
 
 from ..fuse.element import walk
 from ..loops.ir import Init, Stmt, loop_var
@@ -52,8 +53,7 @@ class _Columns:
     @property
     def together(self) -> int:
         """Rows in one wide row: a power of two."""
-        most = 1 if self.flat is None else max(1, self.tuning.columns // max(1, self.inner.extent))
-        return 1 << (most.bit_length() - 1)
+        return 1 if self.flat is None else computed(_rows_together, self.tuning.columns, self.inner.extent)
 
     @property
     def width(self) -> int:
@@ -68,8 +68,7 @@ class _Columns:
     @property
     def rows_each(self) -> int:
         """Wide rows in a chunk: about the square root of all, so that neither chunks nor their number grow long."""
-        root = 1 << math.ceil(math.log2(max(1, self.wide_rows)) / 2)
-        return min(max(root, self.tuning.min_rows), self.tuning.max_rows)
+        return computed(_rows_each, self.wide_rows, self.tuning.min_rows, self.tuning.max_rows)
 
     @property
     def chunks(self) -> int:
@@ -88,6 +87,17 @@ class _Columns:
             outer = b.row_major(self.outer)
             row = outer if chunk is None else chunk * b.slot("outer length", self.outer_length) + outer
         return place if row is None else row * b.slot("width", self.width) + place
+
+
+def _rows_each(rows: int, least: int, most: int) -> int:
+    """About the square root of so many rows."""
+    root = 1 << math.ceil(math.log2(max(1, rows)) / 2)
+    return min(max(root, least), most)
+
+
+def _rows_together(columns: int, width: int) -> int:
+    """How many rows of a width fill so many columns."""
+    return 1 << (max(1, columns // max(1, width)).bit_length() - 1)
 
 
 def lower_column(lowering: GroupLowering) -> list[Launch]:

@@ -11,6 +11,7 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.graph import Value
 from jitgrad.ir.op import Reduction
 from jitgrad.ir.scalar import Expr, Fn
+from jitgrad.ir.tracked import computed
 
 from ..fuse.classify import cost
 from ..fuse.element import Element, Index, element, postorder, rebuild
@@ -252,4 +253,8 @@ def new_fold(lowering: GroupLowering, root: Root) -> Fold:
 
 def ceil_div(a: int, b: int) -> int:
     """How many stretches of `b` cover `a`; at least one, so that empty reductions give their starting value."""
+    return computed(_ceil_div, a, b)  # type: ignore[no-any-return]
+
+
+def _ceil_div(a: int, b: int) -> int:
     return max(1, -(-a // b))

@@ -30,7 +30,7 @@ class Scratch:
     @property
     def nbytes(self) -> int:
         """Bytes."""
-        return int(self.length * self.dtype.itemsize)
+        return self.length * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from jitgrad.ir import scalar
 from jitgrad.ir.scalar import Expr
+from jitgrad.ir.tracked import computed
 
 from ..loops.ir import Init, Stmt, loop_var
 from .group_lowering import Fold, GroupLowering, ceil_div, new_fold
@@ -47,7 +48,7 @@ def _chunks(b: KernelBuilder, loops: Sequence[Axis], length: int) -> tuple[int, 
     if not outer:
         return blocks, [stretch(b, inner, "j", TASK, scalar.const(length), VECTOR)]
     rows = math.prod(a.extent for a in outer)
-    rows_each = max(1, length // max(1, inner.extent))
+    rows_each = computed(_rows_each, length, inner.extent)
     per_row, height = b.slot("blocks", blocks), b.slot("rows each", rows_each)
     band = TASK / per_row
     row = loop_var("row")
@@ -59,6 +60,11 @@ def _chunks(b: KernelBuilder, loops: Sequence[Axis], length: int) -> tuple[int, 
         stretch(b, inner, "j", TASK - band * per_row, scalar.const(length), VECTOR),
     ]
     return ceil_div(rows, rows_each) * blocks, headers
+
+
+def _rows_each(length: int, width: int) -> int:
+    """Rows of a width that make about so many elements."""
+    return max(1, length // max(1, width))
 
 
 def _stream(lowering: GroupLowering, b: KernelBuilder, loops: Sequence[Axis], folds: Sequence[Fold]) -> list[Stmt]:

@@ -15,6 +15,7 @@ from ..graph import Value
 from ..op import Array, IndexMap, Load, Op, op
 from ..scalar import Expr
 from ..symbols import Symbolic, SymbolicFloat, SymbolicInt
+from ..tracked import Tracked
 from ..types import CPU, Device, Shape, TensorType
 
 __all__ = ["Constant", "Full", "Iota", "Literal", "full_like", "zeros_like"]
@@ -36,6 +37,8 @@ def _as_dtype(value: Number, dtype: DType) -> Number:
     if isinstance(value, complex):
         raise DTypeError(f"full: the complex number {value} does not fit {dtype.name}")
     if dtype.is_floating_point:
+        if isinstance(value, Tracked):
+            return value
         return SymbolicFloat(value, value.expression) if isinstance(value, Symbolic) else float(value)
     span: int = 1 << (8 * dtype.itemsize)
     wrapped = int(value) % span

@@ -9,11 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from ..builder import Builder
+from ..dtypes import DType
 from ..graph import Graph, Node, Value
 from ..interpreter import apply_reference
 from ..op import Op, Pointwise, View
 from ..ops.creation import Constant, Full
 from ..rewrite import Rules, rewrite
+from ..tracked import Tracked, computed
 from .base import Pass
 from .literals import array_of, element_of, emit_array, made_by, number_of
 
@@ -56,10 +58,19 @@ class FoldConstants(Pass):
                 t = node.result.type
                 return (b(Full(t.shape, t.dtype, number_of(node.operands[0]), t.device)),)
             if isinstance(op, Pointwise):
-                return self._compute(b, node, [element_of(v) for v in node.operands])
+                return self._element(b, node)
         if sum(v.type.numel for v in (*node.operands, *node.results)) > self.limit:
             return None
         return self._compute(b, node, [array_of(v) for v in node.operands])
+
+    def _element(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        """A pointwise op of `Full`s, for one element."""
+        fulls = [made_by(v, Full) for v in node.operands]
+        values, kinds = tuple([f.value for f in fulls if f]), tuple([f.dtype for f in fulls if f])
+        if not any(isinstance(x, Tracked) for x in values):
+            return self._compute(b, node, [element_of(v) for v in node.operands])
+        t = node.result.type
+        return (b(Full(t.shape, t.dtype, computed(_number, node.op, values, kinds), t.device)),)
 
     def _compute(self, b: Builder, node: Node, arrays: Sequence[Any]) -> Sequence[Value] | None:
         try:
@@ -67,3 +78,10 @@ class FoldConstants(Pass):
         except Exception:  # an index out of range, say: it must be raised when the graph runs, if it does
             return None
         return [emit_array(b, np.asarray(x), v.type) for x, v in zip(results, node.results, strict=True)]
+
+
+def _number(op: Op, values: Sequence[Any], kinds: Sequence[DType]) -> Any:
+    """What `op` gives for these numbers."""
+    with np.errstate(all="ignore"):
+        (result,) = apply_reference(op, [np.asarray(x, t.np) for x, t in zip(values, kinds, strict=True)])
+    return float(result) if result.dtype.kind not in "biuc" else result.item()

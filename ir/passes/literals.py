@@ -11,6 +11,7 @@ from ..dtypes import DType
 from ..graph import Node, Value
 from ..op import Op
 from ..ops.creation import Constant, Full, Literal
+from ..tracked import computed, decided
 from ..types import TensorType
 
 _O = TypeVar("_O", bound=Op)
@@ -36,7 +37,7 @@ def operand_of(value: Value, kind: type[Op]) -> Value | None:
 def number_of(value: Value) -> Any:
     """The number that all elements of `value` are, as its dtype holds it; None if it is no `Full`."""
     op = made_by(value, Full)
-    return None if op is None else rounded(op.value, op.dtype)
+    return None if op is None else computed(rounded, op.value, op.dtype)
 
 
 def rounded(number: Any, dtype: DType) -> Any:
@@ -56,7 +57,11 @@ def is_number(value: Value, number: float) -> bool:
     full = made_by(value, Full)
     if full is None or isinstance(full.value, complex) or abs(full.value - number) > _NEAR:
         return False
-    held = rounded(full.value, full.dtype)
+    return bool(decided(_is_exactly, full.value, full.dtype, number))
+
+
+def _is_exactly(value: Any, dtype: DType, number: float) -> bool:
+    held = rounded(value, dtype)
     return held.hex() == float(number).hex() if isinstance(held, float) else bool(held == number)
 
 

@@ -97,7 +97,7 @@ class Explanation:
     def kernels(self) -> int:
         """Kernels in all specialisations; one that several share counts once."""
         executables = {id(x): x for e in self.specialisations for x in e.executables}
-        return sum(len(x.kernels) for x in executables.values())
+        return sum(x.stats.kernels for x in executables.values())
 
     @property
     def steps(self) -> list[list[Step]]:
@@ -149,7 +149,7 @@ class Explanation:
 
 def _specialisation(number: int, e: Any, guards: Sequence[str], steps: Sequence[Step]) -> list[str]:
     executables = e.executables
-    kernels = sum(len(x.kernels) for x in executables)
+    kernels = sum(x.stats.kernels for x in executables)
     compiled = sum(x.stats.compiled for x in executables)
     lines = [
         f"  [{number}] {e.runs} runs; {len(e.graph.nodes)} nodes -> {kernels} kernels "

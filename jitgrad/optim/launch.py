@@ -198,7 +198,7 @@ class _Table:
         found = self.results.get(key)
         written = [place(role) if role is not None else None for role in part.outputs]
         if found is None:
-            types = [v.type for v in part.run.plan.program.graph.outputs]
+            types = [v.type for v in part.run.running.program.graph.outputs]
             own = [
                 self._holder((key, i), np.empty((), t.dtype.np)) if at is None else at
                 for i, (at, t) in enumerate(zip(written, types, strict=True))

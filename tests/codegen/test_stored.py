@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from jitgrad.codegen import compile as compilation
 from jitgrad.codegen import stored
 from jitgrad.codegen.cache import COUNTERS, disk_cache
 from jitgrad.codegen.compile import compile_graph
+from jitgrad.codegen.resize import Table
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
@@ -25,7 +27,8 @@ F32 = dtypes.float32
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A cache folder of its own for the test, in which graphs are kept."""
+    """A cache folder of its own for the test, in which graphs are kept; no other sizes are known."""
+    monkeypatch.setattr(compilation, "TEMPLATES", Table())
     monkeypatch.setattr(config, "cache_dir", tmp_path / "cache")
     monkeypatch.setattr(config, "cache_graphs", True)
     return tmp_path / "cache"

@@ -1,0 +1,70 @@
+"""A graph whose varying numbers are tracked, found by comparing it with the same graph at other sizes.
+
+Numbers that differ are taken for multiples of a few others: the lengths of inputs that come first. That need not be so
+at all sizes; where it isn't, `Symbols.bound` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.ir.tracked import Changed, Recording, Tracked
+
+
+class Symbols:
+    """The numbers of two outlines of one structure: which differ, and what of."""
+
+    def __init__(self, old: Sequence[Any], new: Sequence[Any]) -> None:
+        self.recording = Recording()
+        self.numbers = list(new)
+        self._given: list[int] = []  # where the symbols are found
+        self._varying: list[tuple[int, Tracked]] = []
+        differing = [k for k, (a, b) in enumerate(zip(old, new, strict=True)) if a != b or type(a) is not type(b)]
+        known: dict[tuple[Any, Any], Any] = {}
+        for k in differing:
+            pair = (old[k], new[k])
+            if pair not in known and _multiple(pair, known) is None:
+                known[pair] = self.recording.symbol(new[k])
+                self._given.append(k)
+        for k in differing:
+            pair = (old[k], new[k])
+            found = known.get(pair)
+            if found is None:
+                found = known[pair] = _product(pair, known)
+            self._varying.append((k, found))
+        self.tracked = list(new)
+        for k, x in self._varying:
+            self.tracked[k] = x
+
+    def bound(self, numbers: Sequence[Any]) -> list[Any]:
+        """The symbols' values in another outline. Raises `Changed` where numbers differ that are not tracked."""
+        same = list(numbers)
+        for k, _ in self._varying:
+            same[k] = self.numbers[k]
+        if same != self.numbers:
+            raise Changed
+        return [numbers[k] for k in self._given]
+
+    def check(self, numbers: Sequence[Any], registers: Sequence[Any]) -> None:
+        """Raise `Changed` if a number is not what it was taken for."""
+        for k, x in self._varying:
+            if registers[x.register] != numbers[k]:
+                raise Changed
+
+
+def _multiple(pair: tuple[Any, Any], known: dict[tuple[Any, Any], Any]) -> tuple[tuple[Any, Any], int] | None:
+    """Of which known number it is a multiple at both sizes, and which."""
+    a, b = pair
+    if not isinstance(a, int) or not isinstance(b, int):
+        return None
+    for x, y in known:
+        if isinstance(x, int) and x and y and a % x == 0 and a // x * y == b and a:
+            return (x, y), a // x
+    return None
+
+
+def _product(pair: tuple[Any, Any], known: dict[tuple[Any, Any], Any]) -> Any:
+    found = _multiple(pair, known)
+    assert found is not None
+    return known[found[0]] * found[1]

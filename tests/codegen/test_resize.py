@@ -1,0 +1,99 @@
+"""Other sizes of a graph that is known: the plan is the one that compiling anew gives, and so are the results."""
+
+import numpy as np
+import pytest
+from control_graphs import numbers, repeated, scanned
+
+from jitgrad.codegen import compile as codegen
+from jitgrad.codegen.compile import compile_graph
+from jitgrad.codegen.options import CompileOptions
+from jitgrad.codegen.resize import Table
+from jitgrad.ir import dtypes
+from jitgrad.ir.autodiff import gradient_graph
+from jitgrad.ir.interpreter import run
+from jitgrad.ir.parser import parse
+
+SIZES = (8, 7, 6, 1, 5, 0, 2, 64, 63, 300, 9, 1000)
+PROGRAMS = {
+    "pointwise": "graph(%x: f32[{n},3]) -> (f32[{n},3]) { %y = tanh(%x) : f32[{n},3] %z = mul(%y, %x) : f32[{n},3]"
+    " return %z }",
+    "softmax": "graph(%x: f32[{n},33]) -> (f32[{n},33]) { %y = softmax[axis=1](%x) : f32[{n},33] return %y }",
+    "sums": "graph(%x: f32[{n},33]) -> (f32[33], f32[{n}], f32[]) {"
+    " %a = sum[axes=(0,), keepdim=false](%x) : f32[33] %b = sum[axes=(1,), keepdim=false](%x) : f32[{n}]"
+    " %c = sum[axes=(0, 1), keepdim=false](%x) : f32[] return %a, %b, %c }",
+    "reshape": "graph(%x: f32[{n},4,6]) -> (f32[{m},8], f32[4,{n}]) { %a = reshape[shape=({m}, 8)](%x) : f32[{m},8]"
+    " %s = sum[axes=(2,), keepdim=false](%x) : f32[{n},4] %b = permute[perm=(1, 0)](%s) : f32[4,{n}]"
+    " return %a, %b }",
+    "products": "graph(%x: f32[{n},40], %w: f32[40,70]) -> (f32[{n},70], f32[{n},{n}], f32[40,70]) {"
+    " %y = matmul(%x, %w) : f32[{n},70] %t = permute[perm=(1, 0)](%x) : f32[40,{n}]"
+    " %z = matmul(%x, %t) : f32[{n},{n}] %g = matmul(%t, %y) : f32[40,70] return %y, %z, %g }",
+    "sorted": "graph(%x: f32[{n},5]) -> (f32[{n},5]) { %s, %i = sort[axis=0](%x) : f32[{n},5], i64[{n},5]"
+    " %y = add(%s, %x) : f32[{n},5] return %y }",
+}
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch):
+    """A table of one's own, and nothing on disk."""
+    made = Table()
+    monkeypatch.setattr(codegen, "TEMPLATES", made)
+    monkeypatch.setattr(codegen.stored, "key_of", lambda *args: None)
+    return made
+
+
+def program(name, n):
+    """One of the programs at a size."""
+    return parse(PROGRAMS[name].replace("{n}", str(n)).replace("{m}", str(3 * n)))
+
+
+def arrays_of(graph):
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(v.shape).astype(v.dtype) for v in graph.inputs]
+
+
+def check(graph, arrays):
+    """Resized or not, against a compilation that knows nothing, to the bit; gives whether it was resized."""
+    anew = codegen._compile_anew(graph, "anew", {}, CompileOptions(), codegen.ignore, codegen.CPU)
+    made = compile_graph(graph)
+    for a, b in zip(made(arrays), anew(arrays), strict=True):
+        np.testing.assert_array_equal(a, b)
+    return made, anew
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes_give_what_compiling_anew_gives(name, table):
+    resized = 0
+    for n in SIZES:
+        graph = program(name, n)
+        made, anew = check(graph, arrays_of(graph))
+        if "resize" in made.stats.stages_ms:
+            resized += 1
+            assert made.running.arena_bytes == anew.running.arena_bytes
+            assert [type(s) for s in made.running.steps] == [type(s) for s in anew.running.steps]
+            assert made.plan.steps and made.dump()["graph"]
+    assert resized >= len(SIZES) - 5
+    assert not any(k.failures for k in table._known.values())
+
+
+@pytest.mark.parametrize("limit", [0, 3, 5, 20])
+def test_loops_of_unknown_length(limit, table):
+    for count in (2, limit):
+        graph = gradient_graph(repeated(count), [0, 1])
+        arrays = [np.array([1.0, 0.5]), np.array([0.3, 0.2]), np.array([1.0, -2.0])]
+        for a, b in zip(compile_graph(graph)(arrays), run(graph, arrays), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+def test_scans(table):
+    for length in (3, 5, 4, 0, 9, 1):
+        graph = gradient_graph(scanned(length, with_residuals=True, dtype=dtypes.float32), [0, 1, 2, 3])
+        check(graph, numbers(graph))
+
+
+def test_a_known_structure_compiles_no_kernel_and_runs_no_pass(table, monkeypatch):
+    def compiled(n):
+        return compile_graph(program("softmax", n))
+
+    compiled(20), compiled(21)
+    monkeypatch.setattr(codegen, "prepare", None)
+    assert [compiled(n).stats.compiled for n in (22, 40, 19)] == [0, 0, 0]
