@@ -46,7 +46,8 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
     keeping = kept_values(lowering, phases) if lowering.tuning.keeps and not short else {}
     for p in range(phases.count):
         body += _phase(lowering, b, phases, p, reduced, short, keeping.get(p, ()))
-        _find_kept(lowering, b, [k for before in range(p + 1) for k in keeping.get(before, ())])
+        held = [k for before in range(p + 1) for k in keeping.get(before, ()) if phases.phase(k.root) > p]
+        _find_kept(lowering, b, held)
         body += _outer(lowering, b, phases, p + 1)
     return [b.launch(nest(headers, body), extent, lowering.operations, lowering.label())]
 
@@ -59,9 +60,8 @@ def _is_long(lowering: GroupLowering, phases: Phases, kept: Sequence[Axis], redu
 
 
 def _find_kept(lowering: GroupLowering, b: KernelBuilder, kept: Sequence[Kept]) -> None:
-    """From now on, read what has been kept."""
-    if kept:
-        b.forget()
+    """From now on, read what has been kept and not been stored over."""
+    b.forget()
     for k in kept:
         b.substitute(k.expr, b.finish(element(k.root.number, k.expr.dtype, lowering.group.index)))
 
