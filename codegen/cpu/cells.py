@@ -7,7 +7,7 @@ from typing import Final
 from llvmlite import ir
 
 I64, I32, I8, I1, PTR = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.IntType(1), ir.PointerType()
-RUN_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64])
+RUN_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64])  # code, table, team or 0
 
 
 def cell(b: ir.IRBuilder, base: ir.Value, index: int | ir.Value) -> ir.Value:

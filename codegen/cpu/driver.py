@@ -31,6 +31,7 @@ from .cells import I32, I64, PTR, RUN_TYPE, Counted, address, at, byte_cell, cal
 from .driver_loops import BRANCH_CELLS, CARRIED_CELLS, SCAN_CELLS, TRACK_CELLS, WHILE_CELLS, Loops
 from .kernels import compile_module
 from .target import CompiledModule
+from .team import KERNEL_TYPE, MOST_PORTIONS, Team
 
 END, KERNEL, COPY, CALL, SCAN, WHILE, BRANCH, TOGETHER = range(8)
 KERNEL_CELLS: Final = 7
@@ -39,9 +40,6 @@ CALL_CELLS: Final = 3
 TOGETHER_CELLS: Final = 3
 MAX_BUFFERS: Final = 128
 
-_KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, PTR, I64, I64])
-_TASK_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, PTR, PTR])
-_PARALLEL_FOR_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, PTR, PTR, PTR, I64, I64, I32])
 _GEMM_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR] * 13)
 _CALL_TYPE: Final = ir.FunctionType(ir.VoidType(), [I32])
 _ENTER_TYPE: Final = ir.FunctionType(I64, [PTR, I64, I64, I64, I64])
@@ -90,9 +88,9 @@ def _check_layouts(enter: Enter) -> None:
 
 
 def _build(module: ir.Module) -> None:
-    driver = _Driver(module, _build_task(module))
+    driver = _Driver(module)
     driver.build()
-    _build_enter(module, driver.function)
+    _build_enter(module, driver)
     _build_gemm(module)
 
 
@@ -101,7 +99,7 @@ def _build_gemm(module: ir.Module) -> None:
 
     Buffers: lhs, rhs, result. Slots: the address of the BLAS function, then `Product.cells`. Params: `Product.block`.
     """
-    function = ir.Function(module, _KERNEL_TYPE, "jitgrad_gemm")
+    function = ir.Function(module, KERNEL_TYPE, "jitgrad_gemm")
     buffers, slots, params, begin, end = function.args
     entry, loop, done = (function.append_basic_block(n) for n in ("entry", "loop", "done"))
     b = ir.IRBuilder(entry)
@@ -123,8 +121,8 @@ def _build_gemm(module: ir.Module) -> None:
     b.ret_void()
 
 
-def _build_enter(module: ir.Module, run: ir.Function) -> None:
-    """The entry point: a table of addresses on the stack, then `run`."""
+def _build_enter(module: ir.Module, driver: _Driver) -> None:
+    """The entry point: a table of addresses on the stack, then the code, with a team if there are threads."""
     enter = ir.Function(module, _ENTER_TYPE, "jitgrad_enter")
     entry, loop, good, ready, bad = (enter.append_basic_block(n) for n in ("entry", "loop", "good", "ready", "bad"))
     arrays, code, arena, threads, parallel_for = enter.args
@@ -145,56 +143,41 @@ def _build_enter(module: ir.Module, run: ir.Function) -> None:
     k.add_incoming(following, good)
     b.cbranch(b.icmp_signed("<", following, count), loop, ready)
     b.position_at_end(ready)
-    b.call(run, [b.inttoptr(code, PTR), table, threads, parallel_for])
+    code = b.inttoptr(code, PTR)
+    has_threads = b.and_(b.icmp_signed(">", threads, I64(1)), b.icmp_unsigned("!=", parallel_for, I64(0)))
+    with b.if_else(has_threads) as (many, one):
+        with many:
+            b.call(driver.team.gather, [code, table, threads, parallel_for])
+        with one:
+            b.call(driver.function, [code, table, I64(0)])
     b.ret(I64(1))
     b.position_at_end(bad)
     b.ret(I64(0))
 
 
-def _build_task(module: ir.Module) -> ir.Function:
-    """What the pool calls: a kernel on a range of portions.
-
-    `task(args, counts, steps, data)`: `args[0]` is the first portion (a null pointer moved by as many bytes),
-    `counts[0]` how many there are; `data` is {function, buffers, slots, params, extent, grain}.
-    """
-    task = ir.Function(module, _TASK_TYPE, "jitgrad_task")
-    b = ir.IRBuilder(task.append_basic_block("entry"))
-    args, counts, _, data = task.args
-    grain, extent = cell(b, data, 5), cell(b, data, 4)
-    first, count = cell(b, args, 0), cell(b, counts, 0)
-    begin, end = b.mul(first, grain), b.mul(b.add(first, count), grain)
-    end = b.select(b.icmp_signed("<", end, extent), end, extent)
-    pointers = [b.inttoptr(cell(b, data, k), PTR) for k in range(1, 4)]
-    call(b, _KERNEL_TYPE, cell(b, data, 0), [*pointers, begin, end])
-    b.ret_void()
-    return task
-
-
 def _build_pieces(module: ir.Module, run: ir.Function) -> ir.Function:
     """A kernel that runs pieces of code, each on the calling thread. Buffers: the table. Slots: their addresses."""
-    function = ir.Function(module, _KERNEL_TYPE, "jitgrad_pieces")
+    function = ir.Function(module, KERNEL_TYPE, "jitgrad_pieces")
     table, codes, _, begin, end = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
     with Counted(function, b, b.sub(end, begin), "piece") as k:
         code = b.inttoptr(cell(b, codes, b.add(begin, k)), PTR)
-        b.call(run, [code, table, I64(1), I64(0)])
+        b.call(run, [code, table, I64(0)])
     b.ret_void()
     return function
 
 
 class _Driver:
-    """Builds `jitgrad_run(code, table, threads, parallel_for)`: a loop over steps with one block per kind."""
+    """Builds `jitgrad_run(code, table, team)`: a loop over steps with one block per kind."""
 
-    def __init__(self, module: ir.Module, task: ir.Function) -> None:
-        self.task = task
+    def __init__(self, module: ir.Module) -> None:
         self.function = ir.Function(module, RUN_TYPE, "jitgrad_run")
         self.loops = Loops(module, self.function)
+        self.team = Team(module, self.function)
         self.pieces = _build_pieces(module, self.function)
-        self.code, self.table, self.threads, self.parallel_for = self.function.args
+        self.code, self.table, self.member = self.function.args
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.pointers, self.data, self.triple = (
-            opaque(self.b, self.b.alloca(ir.ArrayType(I64, n))) for n in (MAX_BUFFERS, 6, 3)
-        )
+        self.pointers, self.data = (opaque(self.b, self.b.alloca(ir.ArrayType(I64, n))) for n in (MAX_BUFFERS, 6))
         self.next = self.function.append_basic_block("next")
 
     def build(self) -> None:
@@ -222,7 +205,7 @@ class _Driver:
 
     def _inner(self, function: ir.Function, step: ir.Value, cells: ir.Value) -> None:
         """A step that runs inner code, and takes as many cells."""
-        self.b.call(function, [step, self.table, self.threads, self.parallel_for])
+        self.b.call(function, [step, self.table, self.member])
         self._advance(cells)
 
     def _tracks(self, count: ir.Value) -> ir.Value:
@@ -278,33 +261,22 @@ class _Driver:
         self, function: ir.Value, pointers: ir.Value, slots: ir.Value, params: ir.Value, extent: ir.Value,
         grain: ir.Value,
     ) -> None:  # fmt: skip
-        """Run a kernel here, or hand its portions to the pool."""
+        """Run a kernel here, or share it out."""
         b = self.b
-        serial, parallel, after = (self.function.append_basic_block(n) for n in ("serial", "parallel", "ran"))
-        wanted = b.and_(b.icmp_signed(">", grain, I64(0)), b.icmp_signed(">", self.threads, I64(1)))
-        has_pool = b.icmp_unsigned("!=", self.parallel_for, I64(0))
-        b.cbranch(b.and_(wanted, has_pool), parallel, serial)
+        serial, shared, after = (self.function.append_basic_block(n) for n in ("serial", "shared", "ran"))
+        has_team = b.icmp_unsigned("!=", self.member, I64(0))
+        is_worth_it = b.and_(b.icmp_signed(">", grain, I64(0)), has_team)
+        few = b.icmp_signed("<=", extent, b.mul(grain, I64(MOST_PORTIONS)))
+        b.cbranch(b.and_(is_worth_it, few), shared, serial)
         b.position_at_end(serial)
-        call(b, _KERNEL_TYPE, function, [pointers, slots, params, I64(0), extent])
+        call(b, KERNEL_TYPE, function, [pointers, slots, params, I64(0), extent])
         b.branch(after)
-        b.position_at_end(parallel)
-        self._share([function, *(b.ptrtoint(p, I64) for p in (pointers, slots, params)), extent, grain])
+        b.position_at_end(shared)
+        for k, value in enumerate([function, *(b.ptrtoint(p, I64) for p in (pointers, slots, params)), extent, grain]):
+            b.store(value, at(b, self.data, k))
+        b.call(self.team.share, [b.inttoptr(self.member, PTR), self.data])
         b.branch(after)
         b.position_at_end(after)
-
-    def _share(self, data: list[ir.Value]) -> None:
-        """Hand a kernel's portions to the pool."""
-        b = self.b
-        for k, value in enumerate(data):
-            b.store(value, at(b, self.data, k))
-        extent, grain = data[4], data[5]
-        portions = b.sdiv(b.add(extent, b.sub(grain, I64(1))), grain)
-        first, counts, steps = (at(b, self.triple, k) for k in range(3))
-        for value, place in zip((I64(0), portions, I64(1)), (first, counts, steps)):
-            b.store(value, place)
-        threads = b.trunc(self.threads, I32)
-        args = [opaque(b, self.task), first, counts, steps, self.data, I64(0), I64(1)]
-        call(b, _PARALLEL_FOR_TYPE, self.parallel_for, [*args, threads])
 
     def _copy(self, step: ir.Value) -> None:
         b = self.b

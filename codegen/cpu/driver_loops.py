@@ -22,7 +22,7 @@ BRANCH_CELLS: Final = 7
 CARRIED_CELLS: Final = 3
 
 _FILL_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, I64, PTR, I64, I64, PTR])
-_STEP_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64])
+_STEP_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64])
 
 
 class Loops:
