@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.ir.analysis import bytes_moved, flops
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.ops.broadcast import BroadcastTo
@@ -26,6 +27,8 @@ from ..dispatch import run_data
 from ..memo import Memo
 
 _MOST_VARIANTS = 8
+_COMPILING_A_NODE = 3e-4  # seconds
+_BYTES_PER_SECOND, _FLOPS_PER_SECOND = 3e9, 2e10  # of NumPy
 _LIFTED = ("int", "float")  # kinds of constants that may become inputs
 
 
@@ -148,14 +151,15 @@ def runnable(
 ) -> Callable[[list[Any]], list[Any]]:  # fmt: skip
     """Something that computes the segment from its inputs, as fresh arrays but for `aliases` (see `compile_graph`).
 
-    Machine code where that structure was seen before under that name, or `at_once` is true; else op by op.
+    Machine code where that structure was seen before under that name, or `at_once` is true, or running op by op would
+    take longer than compiling; else op by op.
     """
     constants = [_exact(op.value) for op in segment.constants]
     key = (segment.key, device, name, tuple(aliases.items()), numerics)
     entry = _entries.get(key)
     if entry is None:
         entry = _entries.add(key, _Entry(constants))
-        if not at_once:
+        if not at_once and not _is_long(segment):
             return Interpreted(segment.graph(), device)
     for variant in entry.variants:
         if variant.fits(constants):
@@ -172,6 +176,17 @@ def runnable(
     made = _Variant(constants, varying, executable)
     entry.variants = (*entry.variants, made)[-_MOST_VARIANTS:]
     return _fed(made, segment, device)
+
+
+def _is_long(segment: Segment) -> bool:
+    """Whether op by op, it would take about as long as compiling, which later calls and processes have for nothing."""
+    compiling = len(segment.nodes) * _COMPILING_A_NODE
+    running = 0.0
+    for node in segment.nodes:
+        running += bytes_moved(node) / _BYTES_PER_SECOND + flops(node) / _FLOPS_PER_SECOND
+        if running > compiling:
+            return True
+    return False
 
 
 def _exact(number: Any) -> str:
