@@ -6,6 +6,8 @@ import heapq
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.ops.creation import Constant
 from jitgrad.ir.verify import sub_graphs
@@ -121,30 +123,35 @@ def _is_alias(a: Analysis, node: Node) -> bool:
 
 def _needed(a: Analysis, groups: tuple[Group, ...]) -> dict[int, set[int]]:
     """By group, the numbers of its values that something outside it reads."""
-    needed: dict[int, set[int]] = {}
+    stored, readers = {a.numbers[v] for v in a.stored}, dict[int, set[int]]()
     for group in groups:
-        own = {r.number for r in group.roots}
-        outside = {a.numbers[v] for v in a.stored}
-        outside.update(r.number for g in groups if g is not group for root in g.roots for r in root.reads)
-        needed[group.number] = own & outside
-    return needed
+        for root in group.roots:
+            for r in root.reads:
+                readers.setdefault(r.number, set()).add(group.number)
+    return {
+        group.number: {
+            r.number for r in group.roots if r.number in stored or readers.get(r.number, set()) - {group.number}
+        }
+        for group in groups
+    }
 
 
 def _ordered(a: Analysis, steps: dict[int, Step], before: tuple[int, ...]) -> list[Step]:
     """A topological order that stays close to the graph's own."""
-    waiting = {n: before[n] for n in steps}
+    width = len(before) // 8 + 1
+    masks = np.frombuffer(b"".join([mask.to_bytes(width, "little") for mask in before]), np.uint8).reshape(-1, width)
+    waiting = np.array([mask.bit_count() for mask in before], np.int64)
     place = {n: _place(a, step) for n, step in steps.items()}
-    ready = [(place[n], n) for n, mask in waiting.items() if not mask]
+    ready = [(place[n], n) for n in steps if not waiting[n]]
     heapq.heapify(ready)
-    users: dict[int, list[int]] = {n: [m for m in steps if before[m] >> n & 1] for n in steps}
     order = []
     while ready:
         _, n = heapq.heappop(ready)
         order.append(steps[n])
-        for m in users[n]:
-            waiting[m] &= ~(1 << n)
-            if not waiting[m]:
-                heapq.heappush(ready, (place[m], m))
+        users = np.flatnonzero(masks[:, n // 8] >> n % 8 & 1)
+        waiting[users] -= 1
+        for m in users[waiting[users] == 0].tolist():
+            heapq.heappush(ready, (place[m], m))
     return order
 
 
