@@ -137,6 +137,17 @@ def compile_graph(
     return executable
 
 
+def native_call(graph: Graph) -> Any:
+    """A graph of small arrays as one function of a list of them, rounding as NumPy does; None where that can't be.
+
+    Nothing is counted: at which call eager code is compiled is no matter of the program's. See `codegen.small_call`.
+    """
+    compile_ = load().compile_graph
+    from jitgrad.codegen.small_call import small_call
+
+    return small_call(compile_(graph, name="call", options=_options("strict")))
+
+
 def can_join(run: Any) -> bool:
     """Whether `join` takes an executable: one for the CPU without steps of the host."""
     from jitgrad.codegen import join as joining

@@ -226,7 +226,7 @@ def _owner(t: Tensor) -> Storage:
 
 
 @functools.lru_cache(20_000)
-def _recording(op: Op, types: tuple[TensorType, ...], needs: tuple[bool, ...]) -> tuple[Any, Any, Any]:
+def recording(op: Op, types: tuple[TensorType, ...], needs: tuple[bool, ...]) -> tuple[Any, Any, Any]:
     """Which operands and which results the gradient rule uses, and which results have a gradient."""
     differentiable = tuple([t.dtype.is_differentiable for t in infer(op, types)])
     return *(residual_mask(op, types, needs) if True in differentiable else ((), ())), differentiable
@@ -238,7 +238,7 @@ def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Seq
     needs = tuple([t._requires_grad and x.dtype.kind in _FLOATING for t, x in zip(operands, data, strict=True)])
     if True not in needs:
         return
-    keep, keep_results, differentiable = _recording(op, types, needs)
+    keep, keep_results, differentiable = recording(op, types, needs)
     if True not in differentiable:
         return
     edges = tuple([edge(t) if need else None for t, need in zip(operands, needs, strict=True)])

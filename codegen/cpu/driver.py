@@ -42,12 +42,12 @@ MAX_BUFFERS: Final = 128
 
 _GEMM_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR] * 13)
 _CALL_TYPE: Final = ir.FunctionType(ir.VoidType(), [I32])
-_ENTER_TYPE: Final = ir.FunctionType(I64, [PTR, I64, I64, I64, I64])
+ENTER_TYPE: Final = ir.FunctionType(I64, [PTR, I64, I64, I64, I64])
 
 # CPython's and NumPy's own layouts, stable since long before Python 3.11; `load_driver` checks them.
 _HEAD: Final = object.__basicsize__
 _LIST_LENGTH, _LIST_ITEMS = _HEAD, _HEAD + 8
-_ARRAY_DATA, _ARRAY_FLAGS = _HEAD, _HEAD + 48
+ARRAY_DATA, _ARRAY_FLAGS = _HEAD, _HEAD + 48
 _PLAIN_FLAGS: Final = 0x0101  # C-contiguous and aligned
 
 Enter = Callable[[list[Any], int, int, int, int], int]
@@ -69,6 +69,11 @@ def load_driver() -> Enter:
     enter: Enter = prototype(_module().address("jitgrad_enter"))
     _check_layouts(enter)
     return enter
+
+
+def enter_address() -> int:
+    """The address of the entry point."""
+    return _module().address("jitgrad_enter")
 
 
 @functools.cache
@@ -123,7 +128,7 @@ def _build_gemm(module: ir.Module) -> None:
 
 def _build_enter(module: ir.Module, driver: _Driver) -> None:
     """The entry point: a table of addresses on the stack, then the code, with a team if there are threads."""
-    enter = ir.Function(module, _ENTER_TYPE, "jitgrad_enter")
+    enter = ir.Function(module, ENTER_TYPE, "jitgrad_enter")
     entry, loop, good, ready, bad = (enter.append_basic_block(n) for n in ("entry", "loop", "good", "ready", "bad"))
     arrays, code, arena, threads, parallel_for = enter.args
     b = ir.IRBuilder(entry)
@@ -138,7 +143,7 @@ def _build_enter(module: ir.Module, driver: _Driver) -> None:
     plain = b.and_(byte_cell(b, array, _ARRAY_FLAGS), I64(_PLAIN_FLAGS))
     b.cbranch(b.icmp_signed("==", plain, I64(_PLAIN_FLAGS)), good, bad)
     b.position_at_end(good)
-    b.store(byte_cell(b, array, _ARRAY_DATA), at(b, table, k))
+    b.store(byte_cell(b, array, ARRAY_DATA), at(b, table, k))
     following = b.add(k, I64(1))
     k.add_incoming(following, good)
     b.cbranch(b.icmp_signed("<", following, count), loop, ready)

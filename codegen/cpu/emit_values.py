@@ -336,6 +336,9 @@ class ValueEmitter:
 
     def _stride(self, index: Expr) -> int | None:
         assert self.scope.vector is not None
+        for kind, name in self.dependencies.of(index):
+            if kind == "acc" and self.accumulator(int(name)).lanes > 1:
+                return None  # a position that each lane has found for itself
         return stride(index, self.scope.vector)
 
     def _both(self, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:

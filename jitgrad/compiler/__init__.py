@@ -3,6 +3,7 @@
 from jitgrad.ir.errors import CheckError
 
 from ..counters import counters
+from . import captured_call as captured_call
 from .explain import Explanation, Step
 from .function import CompiledFunction, compile, undo
 from .misses import Miss

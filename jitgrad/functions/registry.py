@@ -23,6 +23,8 @@ from ..autocasting import autocasts, without_autocast
 from ..device import places, takes_device
 from ..dispatch import apply
 from ..errors import located
+from ..hot_path import FUNCTIONS as HOT_FUNCTIONS
+from ..hot_path import hot
 from ..mode import local
 from ..promotion import can_cast
 from ..rebinding import resize
@@ -47,19 +49,25 @@ def public(
     def register(f: F) -> F:
         if not moves and takes_device(f):
             f = places(f)
-        casts = autocasts((names or (f.__name__,))[0])
-        published = casts(with_out(f, out == "exact") if out else f)
-        own = casts(f)
+        first = (names or (f.__name__,))[0]
+        casts, often = autocasts(first), hot if first in HOT_FUNCTIONS else _itself
+        cast = casts(f)
+        own, plain = often(cast), often(f)
+        published = often(casts(with_out(f, out == "exact"))) if out else own
         for name in names or (f.__name__,):
             if function:
                 FUNCTIONS[name] = published
             if method:
                 setattr(Tensor, name, own)
             if inplace:
-                setattr(Tensor, name + "_", make_inplace(f if own is f else without_autocast(f), name + "_"))
+                setattr(Tensor, name + "_", make_inplace(plain if cast is f else without_autocast(plain), name + "_"))
         return own
 
     return register
+
+
+def _itself(f: F) -> F:
+    return f
 
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "a": "input", "x": "input"}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import dispatch, fast_path
+from .. import dispatch, fast_path, hot_path
 from ..autograd import engine, replay
 from ..backend import code_generation, steps_of
 from ..compiler import CompiledFunction
@@ -36,6 +36,7 @@ class Places:
         """Put timed functions in."""
         generation = code_generation()
         self._put(fast_path, "_SMALL", -1)
+        self._put(hot_path, "SMALL", -1)
         self._put(replay, "run", _nothing)
         self._put(dispatch, "run_op", self._timed_op(dispatch.run_op))
         self._put(engine, "backward", self._timed(engine.backward, "backward", "backward"))

@@ -35,6 +35,7 @@ from ...functions.dims import normalize_dim
 from ...functions.joining import stretch
 from ...functions.pointwise import check_tensor, convert, expand, filled, pointwise
 from ...functions.registry import public
+from ...hot_path import hot
 from ...random import draw
 from ...tape import next_seq
 from ...tensor import Tensor
@@ -77,11 +78,13 @@ def relu_(input: Tensor) -> Tensor:
     return relu(input, True)
 
 
+@hot
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """x limited to between 0 and 6."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
+@hot
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, else `negative_slope * x`."""
     return _applied(LeakyRelu(float(negative_slope)), input, inplace)
@@ -92,6 +95,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return leaky_relu(input, negative_slope, True)
 
 
+@hot
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else `alpha * (exp(x) - 1)`."""
     return _applied(Elu(float(alpha)), input, inplace)
@@ -102,6 +106,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return elu(input, alpha, True)
 
 
+@hot
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """A scaled `elu` that keeps mean 0 and variance 1 (Klambauer et al. 2017, arXiv:1706.02515).
 
@@ -112,6 +117,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return _applied(Elu(_SELU_ALPHA, _SELU_SCALE), input, inplace, "selu")
 
 
+@hot
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """max(x, 0) + min(0, alpha (exp(x / alpha) - 1)) (Barron 2017, arXiv:1704.07483).
 
@@ -134,6 +140,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return celu(input, alpha, True)
 
 
+@hot
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x σ(x), σ being the logistic function."""
     x = check_tensor(input, "silu")
@@ -142,11 +149,13 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return _applied(Silu(), x, inplace)
 
 
+@hot
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(softplus(x))."""
     return _applied(Mish(), input, inplace)
 
 
+@hot
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x limited to between `min_val` and `max_val`."""
     x = check_tensor(input, "hardtanh")
@@ -167,16 +176,19 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return hardtanh(input, min_val, max_val, True)
 
 
+@hot
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """x / 6 + 1/2 limited to between 0 and 1."""
     return _applied(Hardsigmoid(), input, inplace)
 
 
+@hot
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x hardsigmoid(x)."""
     return _applied(Hardswish(), input, inplace)
 
 
+@hot
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x Φ(x), Φ being the normal distribution function; with `approximate="tanh"` nearly so.
 
@@ -189,12 +201,14 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return _applied(Gelu(approximate), input, False)
 
 
+@hot
 @autocasts("softplus")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x where `beta x` is above `threshold`."""
     return _applied(Softplus(float(beta), float(threshold)), input, False)
 
 
+@hot
 def logsigmoid(input: Tensor) -> Tensor:
     """log σ(x), σ being the logistic function."""
     return _applied(LogSigmoid(), input, False)
@@ -210,6 +224,7 @@ def sigmoid(input: Tensor) -> Tensor:
     return pointwise(Sigmoid(), input)
 
 
+@hot
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where it is above `threshold`, else `value`.
 
@@ -233,6 +248,7 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 _threshold = threshold
 
 
+@hot
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x where its magnitude is above `lambd`, else 0.
 
@@ -246,6 +262,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return apply(Where(), near, zero, x)
 
 
+@hot
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by `lambd`, at most to 0.
 
@@ -261,6 +278,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return apply(Where(), apply(Gt(), x, high), apply(Sub(), x, high), below)
 
 
+@hot
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|).
 
@@ -272,6 +290,7 @@ def softsign(input: Tensor) -> Tensor:
     return pointwise(Div(), x, pointwise(Add(), pointwise(Abs(), x), 1))
 
 
+@hot
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x).
 
@@ -282,6 +301,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return pointwise(Sub(), check_tensor(input, "tanhshrink"), pointwise(Tanh(), input))
 
 
+@hot
 @autocasts("prelu")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, else `weight * x`; the weight is one number, or one for each channel (axis 1).
@@ -335,6 +355,7 @@ def rrelu_(input: Tensor, lower: float = _LOWER, upper: float = _UPPER, training
     return rrelu(input, lower, upper, training, True)
 
 
+@hot
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of an axis times the logistic function of the second (Dauphin et al. 2017, arXiv:1612.08083).
 

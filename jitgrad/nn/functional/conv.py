@@ -15,11 +15,13 @@ from ...errors import located
 from ...functions.pointwise import check_tensor, filled, pointwise
 from ...functions.registry import public
 from ...functions.shape import permute
+from ...hot_path import hot
 from ...tensor import Tensor
 from .arguments import batched, per_axis, reshaped
 from .padding import constant_pad_nd
 
 
+@hot
 @autocasts("conv1d")
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
@@ -29,6 +31,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@hot
 @autocasts("conv2d")
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
@@ -140,6 +143,7 @@ def conv_transpose1d(
     return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@hot
 @autocasts("conv_transpose2d")
 def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,

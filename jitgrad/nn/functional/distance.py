@@ -17,11 +17,13 @@ from ...functions.pointwise import broadcast, check_tensor, pointwise
 from ...functions.reductions import sum
 from ...functions.registry import public, write_out
 from ...functions.shape import reshape
+from ...hot_path import hot
 from ...linalg.older import norm
 from ...promotion import result_dtype
 from ...tensor import Tensor
 
 
+@hot
 @public(method=False)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The `p`-norm of `x1 - x2 + eps` over the last axis.
@@ -35,6 +37,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return norm(difference, p, -1, keepdim)
 
 
+@hot
 @public(method=False)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`, whose lengths are taken to be at least `eps`.
@@ -85,6 +88,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     return index_select(reshape(distances, (n * n,)), 0, constant(first * n + second, x))
 
 
+@hot
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """`x / max(norm(x), eps)` with the `p`-norm over `dim`.
 

@@ -17,6 +17,7 @@ from jitgrad.ir.symbols import is_tracked
 from ...dispatch import apply
 from ...errors import located
 from ...functions.pointwise import check_tensor, convert
+from ...hot_path import hot
 from ...tensor import Tensor
 from .adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -24,6 +25,7 @@ _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # how many 
 _ANTIALIASED = ("bilinear", "bicubic")
 
 
+@hot
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,

@@ -9,9 +9,11 @@ from ...autocasting import autocasts
 from ...dispatch import apply
 from ...functions.linalg import matmul
 from ...functions.pointwise import check_tensor, pointwise
+from ...hot_path import hot
 from ...tensor import Tensor
 
 
+@hot
 @autocasts("linear")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`input @ weight.T + bias`; weight [out, in], input [..., in], bias [out].
@@ -27,6 +29,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return apply(Linear(), x, weight) if bias is None else apply(Linear(), x, weight, bias)
 
 
+@hot
 @autocasts("bilinear")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`x1 @ weight[k] @ x2 + bias[k]` for each k; weight [out, in1, in2], inputs [..., in1] and [..., in2]."""

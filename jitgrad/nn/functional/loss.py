@@ -20,11 +20,13 @@ from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
 from ...functions.pointwise import broadcast, check_tensor, expand, filled, pointwise
+from ...hot_path import hot
 from ...promotion import result_dtype
 from ...tensor import Tensor
 from .arguments import checked, reduced, reduction_name, reshaped
 
 
+@hot
 @autocasts("cross_entropy")
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -86,6 +88,7 @@ def _probability_loss(
     return loss.sum() / items  # type: ignore[no-any-return]
 
 
+@hot
 @autocasts("nll_loss")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -115,6 +118,7 @@ def _weighted(loss: Tensor, weight: Tensor | None) -> Tensor:
     return loss if weight is None else pointwise(Mul(), loss, weight)
 
 
+@hot
 @autocasts("mse_loss")
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -145,6 +149,7 @@ def _weighted_mean(loss: Tensor, weight: Tensor | None, reduction: str) -> Tenso
     return loss.sum() / weight.sum()  # type: ignore[attr-defined, no-any-return]
 
 
+@hot
 @autocasts("l1_loss")
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -164,6 +169,7 @@ def _quadratic_near_0(x: Tensor, y: Tensor, width: float) -> Tensor:
     return apply(Where(), pointwise(Lt(), d, width), near, far)
 
 
+@hot
 @autocasts("smooth_l1_loss")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -179,6 +185,7 @@ def smooth_l1_loss(
     return reduced(pointwise(Div(), _quadratic_near_0(x, y, beta), beta), how)
 
 
+@hot
 @autocasts("huber_loss")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
@@ -201,6 +208,7 @@ def _same_shape(name: str, x: Tensor, target: Tensor) -> None:
         )
 
 
+@hot
 @autocasts("binary_cross_entropy")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -226,6 +234,7 @@ def _bounded_log(p: Tensor) -> Tensor:
     return apply(Where(), apply(Gt(), value, least), value, least)
 
 
+@hot
 @autocasts("binary_cross_entropy_with_logits")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -247,6 +256,7 @@ def binary_cross_entropy_with_logits(
     return reduced(_weighted(pointwise(Add(), pointwise(Mul(), one_less, x), soft), weight), how)
 
 
+@hot
 @autocasts("kl_div")
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,

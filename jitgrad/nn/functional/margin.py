@@ -20,6 +20,7 @@ from ...functions.gathering import gather
 from ...functions.pointwise import check_tensor, expand, pointwise
 from ...functions.reductions import any as any_of
 from ...functions.reductions import cumsum
+from ...hot_path import hot
 from ...tensor import Tensor
 from .arguments import checked, reduced, reduction_name, reshaped
 from .distance import pairwise_distance
@@ -30,6 +31,7 @@ def _positive(x: Any) -> Any:
     return x.clamp_min(0)
 
 
+@hot
 @autocasts("hinge_embedding_loss")
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
@@ -49,6 +51,7 @@ def hinge_embedding_loss(
     return reduced(far + near, how)  # type: ignore[operator]
 
 
+@hot
 @autocasts("margin_ranking_loss")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
@@ -73,6 +76,7 @@ def margin_ranking_loss(
     return reduced(_positive(-t * (a - b) + margin), how)  # type: ignore[operator]
 
 
+@hot
 @autocasts("cosine_embedding_loss")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
@@ -106,6 +110,7 @@ def cosine_embedding_loss(
     return reduced(near + far, how)  # type: ignore[operator]
 
 
+@hot
 @autocasts("soft_margin_loss")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -221,6 +226,7 @@ def multilabel_margin_loss(
     return reduced(reshaped(loss, ()) if x.ndim < 2 else loss, how)
 
 
+@hot
 @autocasts("triplet_margin_loss")
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,

@@ -17,6 +17,7 @@ from ...autograd.grad_mode import no_grad
 from ...dispatch import apply, apply_all
 from ...errors import located
 from ...functions.pointwise import check_tensor, convert, filled
+from ...hot_path import hot
 from ...tensor import Tensor
 from .arguments import reshaped
 from .padding import constant_pad_nd
@@ -25,6 +26,7 @@ from .pooling import avg_pool2d
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
+@hot
 def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: Any = 0.1, eps: float = 1e-5,
@@ -116,6 +118,7 @@ def _check_rows(name: str, x: Tensor, normalized_shape: Sequence[int], parameter
     return len(shape)
 
 
+@hot
 @autocasts("layer_norm")
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
@@ -135,6 +138,7 @@ def layer_norm(
     return apply(LayerNorm(rank, float(eps)), x, *parameters)
 
 
+@hot
 @autocasts("rms_norm")
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
@@ -154,6 +158,7 @@ def _complex_rms_norm(x: Any, rank: int, weight: Tensor | None, eps: float) -> T
     return y if weight is None else y * weight  # type: ignore[no-any-return]
 
 
+@hot
 @autocasts("group_norm")
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
@@ -204,6 +209,7 @@ def _by_channel(y: Any, weight: Tensor | None, bias: Tensor | None) -> Any:
     return y if bias is None else y + reshaped(convert(bias, y.dtype), line)
 
 
+@hot
 def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,

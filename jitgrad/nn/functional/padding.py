@@ -15,6 +15,7 @@ from ...functions.joining import cat, stretch
 from ...functions.pointwise import check_tensor, expand, filled
 from ...functions.registry import public
 from ...functions.repeating import flip
+from ...hot_path import hot
 from ...tensor import Tensor
 
 Number = bool | int | float | complex
@@ -63,6 +64,7 @@ def _widths(name: str, x: Tensor, pad: Sequence[int]) -> dict[int, tuple[int, in
     return {x.ndim - 1 - i // 2: (widths[i], widths[i + 1]) for i in range(0, len(given), 2)}
 
 
+@hot
 @autocasts("pad")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """`input` with more elements around it: `pad` has two widths for each axis, the last axis first.

@@ -14,10 +14,12 @@ from ...errors import located
 from ...functions.gathering import scatter_add
 from ...functions.pointwise import check_tensor, filled
 from ...functions.registry import public
+from ...hot_path import hot
 from ...tensor import Tensor
 from .arguments import batched, check_filled, per_axis, reshaped
 
 
+@hot
 def max_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -26,6 +28,7 @@ def max_pool1d(
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@hot
 def max_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -142,6 +145,7 @@ def _check_padding(name: str, pads: tuple[int, ...], kernel: tuple[int, ...], di
             )
 
 
+@hot
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -150,6 +154,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@hot
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,

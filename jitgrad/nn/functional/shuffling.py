@@ -12,6 +12,7 @@ from ...errors import located
 from ...functions.pointwise import check_tensor
 from ...functions.registry import public
 from ...functions.shape import permute, reshape
+from ...hot_path import hot
 from ...tensor import Tensor
 from .arguments import per_axis
 from .padding import constant_pad_nd
@@ -30,6 +31,7 @@ def _images(name: str, input: Tensor, factor: int) -> Tensor:
     return x
 
 
+@hot
 @public(method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """From [..., c r², h, w] to [..., c, h r, w r]: channels become pixels (Shi et al. 2016, arXiv:1609.05158).
@@ -55,6 +57,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return reshape(moved, (*lead, c // r**2, h * r, w * r))
 
 
+@hot
 @public(method=False)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """From [..., c, h r, w r] to [..., c r², h, w]: the inverse of `pixel_shuffle`.
@@ -107,6 +110,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 native_channel_shuffle = public("native_channel_shuffle", method=False)(channel_shuffle)
 
 
+@hot
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The patches of [n, c, h, w] (or [c, h, w]) as columns: [n, c kh kw, number of patches].
 
@@ -133,6 +137,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return reshape(moved, (*lead[:-1], lead[-1] * kernel[0] * kernel[1], counts[0] * counts[1]))
 
 
+@hot
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:

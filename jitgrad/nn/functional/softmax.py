@@ -20,6 +20,7 @@ from ...dispatch import apply
 from ...functions.dims import normalize_dim
 from ...functions.pointwise import check_tensor, convert, expand, filled, pointwise
 from ...functions.registry import public
+from ...hot_path import hot
 from ...random import draw
 from ...tensor import Tensor
 from .arguments import floating, reshaped
@@ -62,18 +63,21 @@ def _implicit_dim(name: str, input: Tensor) -> int:
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
+@hot
 @autocasts("softmax")
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """exp(x) divided by its sum over `dim`."""
     return _softmax(input, _implicit_dim("softmax", input) if dim is None else dim, dtype)
 
 
+@hot
 @autocasts("log_softmax")
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """log(softmax(x)) over `dim`."""
     return _log_softmax(input, _implicit_dim("log_softmax", input) if dim is None else dim, dtype)
 
 
+@hot
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """softmax(-x) over `dim`."""
     return softmax(-input, dim, _stacklevel, dtype)  # type: ignore[operator]

@@ -32,11 +32,13 @@ from ...functions.gathering import index_add
 from ...functions.pointwise import check_tensor, convert, expand, filled
 from ...functions.registry import public
 from ...functions.searching import searchsorted
+from ...hot_path import hot
 from ...linalg.older import norm
 from ...tensor import Tensor, read_array
 from .arguments import checked, reshaped
 
 
+@hot
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
@@ -233,6 +235,7 @@ def _reduced_by_bag(rows: Any, bag: Any, bags: int, counted: Any, mode: str) -> 
     return total / reshaped(sizes.clamp_min(1)[:bags], (bags, 1))  # type: ignore[no-any-return]
 
 
+@hot
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """1 at each integer's place among `num_classes`, which is the last axis, and 0 elsewhere.
 

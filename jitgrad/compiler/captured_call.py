@@ -1,0 +1,297 @@
+"""A call of a function of small tensors as one graph: see `hot_path`, which asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from jitgrad.ir.builder import Builder
+from jitgrad.ir.config import config
+from jitgrad.ir.errors import JitgradError
+from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.op import View
+from jitgrad.ir.ops import check
+from jitgrad.ir.ops.argmax import ArgMax, ArgMin
+from jitgrad.ir.ops.history import WithHistory
+from jitgrad.ir.types import TensorType
+
+from ..aliasing import storage_of
+from ..autograd.grad_mode import no_grad
+from ..backend import native_call
+from ..dispatch import recording
+from ..hot_path import SMALL, Capture, NativeCall
+from ..mode import local
+from ..tape import TapeNode
+from ..tensor import Tensor, wrap
+from .body import Uncapturable, trace_body
+
+_CHECKS = tuple([getattr(check, name) for name in check.__all__])
+
+
+class _Results:
+    """How a function gives its results: one tensor, or a tuple, list or named tuple of them."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, given: Any) -> None:
+        self.make: Callable[[list[Tensor]], Any] | None = None
+        if isinstance(given, Tensor):
+            self.make = _first
+        elif given.__class__ is tuple or given.__class__ is list:
+            self.make = given.__class__
+        elif isinstance(given, tuple) and hasattr(given, "_fields"):
+            kind: Any = given.__class__
+            self.make = lambda tensors: kind(*tensors)
+
+
+def _first(tensors: list[Tensor]) -> Tensor:
+    return tensors[0]
+
+
+def _filled(value: Any, tensors: Iterator[Tensor]) -> Any:
+    """An argument with its tensors, and those in a list or tuple, replaced one after the other."""
+    if isinstance(value, Tensor):
+        return next(tensors)
+    if value.__class__ is list or value.__class__ is tuple:
+        return value.__class__([_filled(x, tensors) for x in value])
+    return value
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif value.__class__ is list or value.__class__ is tuple:
+        for x in value:
+            yield from _tensors(x)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A node to record: where its operands come from, and what it saves.
+
+    Operands and saved data are numbers of values: the inputs first, then what the native call gives.
+    """
+
+    op: Any
+    edges: tuple[Any, ...]  # the number of an input, (step, result), or None
+    saved: tuple[int | None, ...]
+    kept: tuple[bool, ...]
+    types: tuple[TensorType, ...]
+
+
+def make(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> NativeCall | None:
+    """The call as native code; None if it can't be."""
+    given = [t for x in args for t in _tensors(x)]
+    types = [t.type_ for t in given]
+    if not given or not config.compile or sum([t.numel for t in types]) > SMALL:
+        return None
+    results = _Results(None)
+    recorded = local.mode.grad and any(t._requires_grad for t in given)
+
+    def function(tensors: list[Tensor]) -> Sequence[Tensor]:
+        nonlocal results
+        for t, like in zip(tensors, given, strict=True):
+            if not like._requires_grad:
+                t._requires_grad, t._node = False, None
+        remaining = iter(tensors)
+        out = f(*[_filled(x, remaining) for x in args], **kwargs)
+        results = _Results(out)
+        if results.make is None:
+            raise Uncapturable("a result is no tensor")
+        return _listed(out)
+
+    try:
+        with no_grad():
+            if not all(_is_own(t) for t in _listed(f(*args, **kwargs))):
+                return None
+        with nullcontext() if recorded else no_grad():
+            body = trace_body(None, types, function)
+        if body.captured or body.draws or not _is_fresh(body.outputs, body.inputs):
+            return None
+        needs = [recorded and t._requires_grad for t in given]
+        return _compiled(body.graph(body.inputs), needs, results.make)
+    except (Uncapturable, JitgradError):
+        return None
+
+
+def _listed(given: Any) -> list[Any]:
+    """The results of a function one by one."""
+    return list(given) if isinstance(given, (tuple, list)) else [given]
+
+
+def _is_own(result: Any) -> bool:
+    """Whether a result is a tensor that lies in memory as native code puts it, and is no view."""
+    return isinstance(result, Tensor) and result._view is None and bool(result._data.flags.c_contiguous)
+
+
+def _is_fresh(outputs: Sequence[Value], inputs: Sequence[Value]) -> bool:
+    """Whether the results are computed, each of its own."""
+    for v in outputs:
+        while v.node is not None and isinstance(v.node.op, View):
+            v = v.node.operands[0]
+        if v in inputs:
+            return False
+    return bool(outputs) and len(set(outputs)) == len(outputs)
+
+
+def _without_checks(graph: Graph) -> tuple[Graph, tuple[tuple[int, Any], ...]] | None:
+    """The graph without checks of values, and those of its inputs; None if what is checked is computed in between."""
+    b = Builder()
+    env: dict[Value, Value] = {v: b.input(v.type) for v in graph.inputs}
+    checks = []
+    for node in graph.nodes:
+        if not isinstance(node.op, _CHECKS):
+            b.copy(node, env)
+            continue
+        (x,) = node.operands
+        if env[x] in b.inputs:
+            checks.append((b.inputs.index(env[x]), node.op))
+        elif x.node is None or not isinstance(x.node.op, (ArgMax, ArgMin)):
+            return None
+        env[node.results[0]] = env[x]
+    return b.build([env[v] for v in graph.outputs]), tuple(checks)
+
+
+def _compiled(graph: Graph, needs: Sequence[bool], build: Any) -> NativeCall | None:
+    found = _without_checks(graph)
+    if found is None:
+        return None
+    graph, checks = found
+    if any(node.op.effect or node.op.random or isinstance(node.op, WithHistory) for node in graph.nodes):
+        return None
+    if not any(needs):
+        run = native_call(graph)
+        return None if run is None else _Unrecorded(run, build, checks)
+    taken: dict[Value, int] = {v: i for i, v in enumerate(graph.inputs)}
+    outputs = list(graph.outputs)
+    for v in outputs:
+        taken[v] = len(taken)
+    steps, made_by = _steps(graph.nodes, dict(zip(graph.inputs, needs, strict=True)), taken, outputs)
+    run = native_call(Graph(graph.inputs, graph.nodes, outputs))
+    if run is None:
+        return None
+    return _Recorded(run, build, checks, steps, [made_by.get(v) for v in graph.outputs])
+
+
+def _steps(
+    nodes: Sequence[Node], needs: dict[Value, bool], taken: dict[Value, int], outputs: list[Value]
+) -> tuple[list[_Step], dict[Value, tuple[int, int]]]:
+    """What to record, as `dispatch.record` would node by node; more `outputs` of the graph are what is saved."""
+    steps: list[_Step] = []
+    made_by: dict[Value, tuple[int, int]] = {}
+
+    def number(v: Value) -> int:
+        if v not in taken:
+            taken[v] = len(taken)
+            outputs.append(v)
+        return taken[v]
+
+    for node in nodes:
+        types = tuple([v.type for v in node.operands])
+        active = tuple([needs.get(v, False) and v.type.dtype.is_differentiable for v in node.operands])
+        if True not in active or not node.op.differentiable:
+            continue
+        keep, keep_results, differentiable = recording(node.op, types, active)
+        if True not in differentiable:
+            continue
+        kept = (*keep, *keep_results)
+        saved = tuple([number(v) if k else None for v, k in zip((*node.operands, *node.results), kept, strict=True)])
+        edges = tuple(
+            [(made_by.get(v, taken.get(v)) if a else None) for v, a in zip(node.operands, active, strict=True)]
+        )
+        for i, v in enumerate(node.results):
+            if differentiable[i]:
+                made_by[v], needs[v] = (len(steps), i), True
+        steps.append(_Step(node.op, edges, saved, kept, types))
+    return steps, made_by
+
+
+class _Unrecorded:
+    """A captured call that leaves nothing on the tape."""
+
+    __slots__ = ("build", "checks", "run")
+
+    def __init__(self, run: Any, build: Any, checks: Sequence[tuple[int, Any]]) -> None:
+        self.run = run
+        self.build = build
+        self.checks = checks
+
+    def __call__(self, tensors: list[Any]) -> Any:
+        data = [t._data for t in tensors]
+        if self.checks and not _passes(self.checks, data):
+            return None
+        out = self.run(data)
+        if out is None:
+            return None
+        return wrap(out[0]) if self.build is _first else self.build([wrap(x) for x in out])
+
+
+def _passes(checks: Sequence[tuple[int, Any]], data: Sequence[Any]) -> bool:
+    """Whether the values of the inputs are allowed; if not, the function says why."""
+    try:
+        for i, op in checks:
+            op.refuse(data[i])
+    except JitgradError:
+        return False
+    return True
+
+
+class _Recorded:
+    """A captured call that leaves its steps on the tape."""
+
+    __slots__ = ("build", "checks", "made_by", "run", "steps")
+
+    def __init__(
+        self, run: Any, build: Any, checks: Sequence[tuple[int, Any]], steps: Sequence[_Step], made_by: Sequence[Any]
+    ) -> None:
+        self.run = run
+        self.build = build
+        self.checks = checks
+        self.steps = steps
+        self.made_by = made_by
+
+    def __call__(self, tensors: list[Any]) -> Any:
+        data = [t._data for t in tensors]
+        if self.checks and not _passes(self.checks, data):
+            return None
+        out = self.run([*data])
+        if out is None:
+            return None
+        results = [wrap(x) for x in out[: len(self.made_by)]]
+        data += out
+        known = [*tensors, *results]
+        nodes: list[TapeNode] = []
+        for step in self.steps:
+            edges = tuple([_edge(e, tensors, nodes) for e in step.edges])
+            saved, owners, versions = [], [], []
+            for k in step.saved:
+                owner = storage_of(known[k]) if k is not None and k < len(known) else None
+                owners.append(owner)
+                versions.append(0 if owner is None else owner._version)
+                saved.append(None if k is None else data[k])
+            node = TapeNode(step.op, edges, saved, owners, versions, step.types)
+            node.kept = step.kept
+            nodes.append(node)
+        for t, at in zip(results, self.made_by, strict=True):
+            if at is not None:
+                t._node, t._index, t._requires_grad = nodes[at[0]], at[1], True
+        return self.build(results)
+
+
+def _edge(e: Any, tensors: Sequence[Tensor], nodes: Sequence[TapeNode]) -> Any:
+    """Where an operand comes from, as a tape node has it."""
+    if e is None:
+        return None
+    if e.__class__ is tuple:
+        made_by, index = nodes[e[0]], e[1]
+    else:
+        t = tensors[e]
+        if t._node is None:
+            return t
+        made_by, index = t._node, t._index
+    return made_by if index == 0 else (made_by, index)
+
+
+Capture.make = make

@@ -1,0 +1,129 @@
+"""Functions of small tensors that are called often: native from some call on, and the same as before."""
+
+import numpy as np
+import pytest
+
+import jitgrad as jg
+import jitgrad.nn.functional as F
+from jitgrad import hot_path
+
+CALLS = {
+    "lerp": lambda x, y, i: jg.lerp(x, y, 0.25),
+    "tril": lambda x, y, i: x.tril(-1),
+    "var": lambda x, y, i: x.var(dim=1),
+    "max over a dim": lambda x, y, i: tuple(x.max(dim=0)),
+    "gather": lambda x, y, i: x.gather(1, i),
+    "cat": lambda x, y, i: jg.cat([x, y, x], dim=1),
+    "where": lambda x, y, i: jg.where(x > 0, x, y),
+    "softmax": lambda x, y, i: x.softmax(-1),
+    "logsumexp": lambda x, y, i: x.logsumexp(0),
+    "clamp": lambda x, y, i: x.clamp(min=-0.5),
+    "matmul": lambda x, y, i: jg.matmul(x, y),
+    "cosine similarity": lambda x, y, i: F.cosine_similarity(x, y, dim=-1),
+    "layer norm": lambda x, y, i: F.layer_norm(x, (4,), y[0], y[1]),
+    "cross entropy": lambda x, y, i: F.cross_entropy(x, i[:, 0]),
+    "a view inside": lambda x, y, i: jg.einsum("ij,kj->ki", x, y),
+    "unbiased, of both": lambda x, y, i: jg.var_mean(x),
+}
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Native from the third call on."""
+    monkeypatch.setattr(hot_path, "CALLS", 1)
+    jg.compile(lambda x: x + 1)(jg.ones(2))  # the code generator is loaded
+
+
+def tensors(dtype=jg.float32, requires_grad=True):
+    numbers = np.random.default_rng(0).standard_normal((2, 4, 4))
+    x, y = (jg.tensor(a, dtype=dtype, requires_grad=requires_grad) for a in numbers)
+    return x, y, jg.tensor([[0, 1], [3, 3], [2, 0], [1, -1]]) % 4
+
+
+def grads_of(function, dtype):
+    x, y, i = tensors(dtype)
+    results = function(x, y, i)
+    results = results if isinstance(results, tuple) else (results,)
+    sum((r * r).sum() for r in results if r.requires_grad).backward()
+    told = [(r.shape, r.stride(), r.dtype, r.requires_grad, type(r.grad_fn), r._base is None) for r in results]
+    return told, [r.detach().numpy().astype(float) for r in results], [t.grad for t in (x, y)]
+
+
+@pytest.mark.parametrize("dtype", [jg.float32, jg.float64], ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_native_calls_are_the_same(name, dtype):
+    told, values, grads = grads_of(CALLS[name], dtype)
+    rtol = 1e-5 if dtype is jg.float32 else 1e-12
+    for _ in range(4):
+        told_again, values_again, grads_again = grads_of(CALLS[name], dtype)
+        assert [t[:4] + t[5:] for t in told_again] == [t[:4] + t[5:] for t in told]
+        assert [str(t[4]) for t in told_again] == [str(t[4]) for t in told]
+        for a, b in zip(values, values_again, strict=True):
+            np.testing.assert_allclose(b, a, rtol=rtol, atol=rtol)
+        for a, b in zip(grads, grads_again, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=rtol, atol=rtol)
+    with jg.no_grad():
+        for _ in range(4):
+            x, y, i = tensors(dtype)
+            found = CALLS[name](x, y, i)
+            for a, r in zip(values, found if isinstance(found, tuple) else (found,), strict=True):
+                assert not r.requires_grad
+                np.testing.assert_allclose(r.numpy().astype(float), a, rtol=rtol, atol=rtol)
+
+
+def test_some_calls_are_native():
+    """Otherwise the tests here would show nothing."""
+    x, y, _ = tensors()
+    made = []
+    before = hot_path.Capture.make
+    try:
+        hot_path.Capture.make = staticmethod(lambda *args: made.append(before(*args)) or made[-1])
+        for _ in range(4):
+            jg.lerp(x, y, 0.375)
+    finally:
+        hot_path.Capture.make = staticmethod(before)
+    assert len(made) == 1 and made[0] is not None
+
+
+def test_errors_are_those_of_the_function():
+    x, _, _ = tensors()
+    for index in (0, 0, 0, 0, 7, 0, -9):
+        i = jg.full((4, 1), index)
+        if -4 <= index < 4:
+            x.gather(1, i.abs())
+            continue
+        with pytest.raises(IndexError, match="out of bounds"):
+            x.gather(1, i)
+    for _ in range(4):
+        with pytest.raises(RuntimeError):
+            jg.lerp(x, jg.ones(3), 0.5)
+
+
+def test_what_the_types_do_not_tell_is_seen():
+    """Strides, numbers that are equal but not the same, grad mode, writes to what was saved, random functions."""
+    x, y, _ = tensors(requires_grad=False)
+    for _ in range(4):
+        np.testing.assert_allclose(jg.lerp(x.t(), y, 0.5).numpy(), (x.numpy().T + y.numpy()) / 2, rtol=1e-6)
+        assert jg.lerp(x.t(), y.t(), 0.5).stride() == (x.t() + y.t()).stride()
+        assert str(jg.fmax(jg.tensor([-0.0]), jg.tensor([-0.0])).item()) == "-0.0"
+        for zero in (0.0, -0.0):
+            assert str(jg.full((2,), 5.0).masked_fill(jg.tensor([True, False]), zero)[0].item()) == str(zero)
+        assert jg.sum(jg.tensor([True, True])).dtype is jg.int64
+    assert not jg.equal(F.dropout(x, 0.5), F.dropout(x, 0.5))
+    w = x.clone().requires_grad_()
+    for _ in range(5):
+        z = jg.softmax(w * 1, 0)
+        z.detach().add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.sum().backward()
+
+
+def test_in_place_forms_take_native_values():
+    for _ in range(5):
+        x, y, _ = tensors()
+        z = x * 1
+        z.lerp_(y, 0.5)
+        (z * z).sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), z.detach().numpy(), rtol=1e-6)
