@@ -12,9 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from jitgrad.ir.config import config
-from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph
-from jitgrad.ir.tracked import Changed
 from jitgrad.ir.types import CPU, Device
 
 from . import stored
@@ -158,20 +156,16 @@ def _resized(
 
 
 def _template(graph: Graph, aliases: Mapping[int, int], options: CompileOptions, symbols: Symbols) -> Template:
-    """Compiles with tracked numbers. Raises `Changed` where that can't be."""
+    """Compiles with tracked numbers. It may raise what code raises that takes plain numbers alone."""
     tiles = tile_target(options.vector_bits)
     recording = symbols.recording
-    try:
-        program = fuse(prepare(symbolic_graph(graph, symbols), options, tiles=tiles), options)
-        plan = make_plan(program, dict(aliases), CPU_TUNING, tiles, functools.partial(RecordedArena, recording))
-        kernels = kernels_of(plan)
-    except _UNTRACKED as error:
-        raise Changed from error
+    program = fuse(prepare(symbolic_graph(graph, symbols), options, tiles=tiles), options)
+    plan = make_plan(program, dict(aliases), CPU_TUNING, tiles, functools.partial(RecordedArena, recording))
+    kernels = kernels_of(plan)
     recording.close()
     return Template(symbols, plan, tiles, dict(zip(kernels, compile_kernels(kernels, options.numerics), strict=True)))
 
 
-_UNTRACKED: Final = (JitgradError, TypeError, ValueError, AttributeError, ArithmeticError)  # raised by what takes ints
 TEMPLATES: Final = Table()
 
 

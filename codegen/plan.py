@@ -19,14 +19,12 @@ from jitgrad.ir.control import WhileLoop
 from jitgrad.ir.graph import Value
 
 from .arena import Arena
-from .attention.launch import attention_launch
-from .attention.ops import TileAttention, TileAttentionGrad
-from .conv.launch import launches as tile_launches
 from .conv.target import DEFAULT_TARGET, TileTarget
 from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step, TileStep
 from .fuse.strided import product_operand
 from .lower import CPU_TUNING, AnyKernel, Launch, Operand, Scratch, Tuning, lower
 from .lower.in_place import may_overwrite
+from .tile_launches import tile_launches
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +251,6 @@ class _Planner:
                 self._release(value)
 
     def _lower(self, step: Step) -> list[Launch]:
-        if isinstance(step, TileStep) and isinstance(step.node.op, TileAttention | TileAttentionGrad):
-            return [attention_launch(step.node, step.node.op, self.tiles)]
         if isinstance(step, TileStep):
             return tile_launches(step.node, self.tiles)
         if not isinstance(step, KernelStep):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
-import operator
 from collections.abc import Iterator
 from typing import Final
 
-from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.graph import Node
 from jitgrad.ir.ops.broadcast import accumulator_dtype
-from jitgrad.ir.tracked import Lookup
 from jitgrad.ir.types import Shape, TensorType
 
 from ..loops.tile import CHANNELS, SLOTS, TileKernel
-from ..lower.kernel_builder import Launch, Operand
+from ..lower.kernel_builder import Launch
 from .factor_launch import factor_launch, turned_launch
 from .factor_ops import FactorProduct, TileProduct, TurnedFactor
 from .frame import Frame, sizes
@@ -32,28 +29,7 @@ _TASKS: Final = ("images", "groups", "out_depth", "row_blocks", "column_blocks",
 
 
 def launches(node: Node, target: TileTarget) -> list[Launch]:
-    """The launches of a tile op, in order. Their numbers are plain ones, also where those of the node are tracked."""
-    plain = _plain(node)
-    if plain is node:
-        return _launches(node, target)
-    memory: dict[Operand, Operand] = dict(zip((*plain.operands, *plain.results), (*node.operands, *node.results)))
-    return [
-        dataclasses.replace(x, operands=tuple([memory.get(o, o) for o in x.operands])) for x in _launches(plain, target)
-    ]
-
-
-def _plain(node: Node) -> Node:
-    """The node at the sizes of now."""
-    now = Lookup(None)
-    types = [v.type for v in (*node.operands, *node.results)]
-    op, *plain = map(now, (node.op, *types))
-    if op is node.op and all(map(operator.is_, plain, types)):
-        return node
-    count = len(node.operands)
-    return Node(op, list(map(Value, plain[:count])), plain[count:], node.location, node.scope)
-
-
-def _launches(node: Node, target: TileTarget) -> list[Launch]:
+    """The launches of a tile op, in order."""
     op = node.op
     match op:
         case TileWeightGrad():

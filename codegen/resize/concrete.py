@@ -9,12 +9,12 @@ from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.op import Op
 from jitgrad.ir.tracked import Changed, Lookup
 
-from ..conv.launch import launches as tile_launches
 from ..conv.target import TileTarget
 from ..fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, TileStep
 from ..fuse.strided import product_operand
 from ..lower import AnyKernel, Launch, Operand, Scratch
 from ..plan import CopyStep, InnerPlans, Place, Plan, PlannedStep
+from ..tile_launches import tile_launches
 
 
 class Concrete:
