@@ -156,4 +156,14 @@ def _cache_of(folder: Path | None, limit: int) -> DiskCache:
     return DiskCache(folder, limit)
 
 
+@functools.cache
+def source_stamp() -> str:
+    """Size and time of each source file that code generation depends on, as Python's cache of bytecode has them."""
+    root = Path(__file__).resolve().parent.parent
+    walks = [walk for part in ("ir", "codegen") for walk in os.walk(root / part)]
+    files = sorted(os.path.join(folder, name) for folder, _, names in walks for name in names if name.endswith(".py"))
+    found = [(file, status.st_size, status.st_mtime_ns) for file in files for status in [os.stat(file)]]
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
 COUNTERS: Final = Counters()

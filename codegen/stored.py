@@ -12,12 +12,10 @@ import functools
 import hashlib
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -32,7 +30,7 @@ from jitgrad.ir.printer import canonical_text, to_text
 from jitgrad.ir.rewrite import may_hold_graphs
 from jitgrad.ir.verify import sub_graphs
 
-from .cache import COUNTERS, disk_cache
+from .cache import COUNTERS, disk_cache, source_stamp
 from .cpu import blas, driver, target
 from .cpu.addresses import BLAS, GEMM, INNER, KERNEL, SWITCH, Name
 from .cpu.kernels import TABLE
@@ -65,14 +63,8 @@ def _is_own(graph: Graph) -> bool:
 
 @functools.cache
 def _surroundings() -> str:
-    """The machine, versions, and the size and time of each of jitgrad's source files, as Python's own cache has it."""
-    root = Path(__file__).resolve().parent.parent
-    files = []
-    for part in ("ir", "codegen"):
-        for folder, _, names in os.walk(root / part):
-            files += [os.path.join(folder, name) for name in names if name.endswith(".py")]
-    stamps = [(file, status.st_size, status.st_mtime_ns) for file in sorted(files) if (status := os.stat(file))]
-    return repr((sys.version, np.__version__, target.host().fingerprint, stamps))
+    """The machine, versions and sources."""
+    return repr((sys.version, np.__version__, target.host().fingerprint, source_stamp()))
 
 
 # Writing

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from llvmlite import ir
 
-from ..cache import COUNTERS, disk_cache
+from ..cache import COUNTERS, disk_cache, source_stamp
 from ..conv.target import TileTarget
 from ..loops import printer
 from ..loops.ir import Kernel
@@ -149,7 +149,7 @@ class KernelTable:
     def module(self, name: str, build: Callable[[ir.Module], None]) -> CompiledModule:
         """What `build`, a function of this package, adds to an empty module, compiled; known by `name`."""
         with self._lock:
-            key = "module-" + _digest(name, target.host().fingerprint, _emitter_digest())
+            key = "module-" + _digest(name, target.host().fingerprint, source_stamp())
             found = self._modules.get(key) or self._load(key)
             if found is None:
                 text = target.new_module(name)
