@@ -29,6 +29,7 @@ from jitgrad.ir.passes.pipeline import Observer, ignore
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
 
 from .attention.rules import attention_rules
+from .attention.written import find_attention
 from .conv.epilogue import with_epilogues
 from .conv.factors import pack_factors
 from .conv.rules import tile_rules
@@ -106,6 +107,8 @@ def prepare(
     if options.passes:
         graph = Pipeline((EliminateDeadCode(), RollLoops()), observer).run(graph)
         graph = simplify.run(graph)
+    if tiles is not None and options.passes and options.fuse and options.numerics != "strict":
+        graph = find_attention(graph, tiles)
     by_tiles = NO_RULES if tiles is None else tile_rules(tiles) | attention_rules(tiles)
     graph = Pipeline((Decompose(_is_taken_whole, by_tiles),), observer).run(graph)
     if not half_products:

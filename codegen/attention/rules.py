@@ -15,6 +15,7 @@ from jitgrad.ir.ops.broadcast import BroadcastTo, Sum, accumulator_dtype
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.rewrite import Rules
+from jitgrad.ir.types import TensorType
 
 from ..conv.target import TileTarget
 from .launch import block_lengths, strands_of
@@ -42,38 +43,49 @@ class _Lowering:
         op = node.op
         assert isinstance(op, Attention | AttentionLse)
         tiles = TileAttention(op.scale, op.causal, op.groups)
-        if not self._is_eligible(tiles, node):
+        if not is_eligible(tiles, [v.type for v in node.operands], self.target):
             return None
         dtype = node.operands[0].type.dtype
         q, k, v, *mask = _widened(b, node.operands)
-        y, lse = b.emit(tiles, q, k, v, *[_stretched(b, m, q, k) for m in mask])
+        y, lse = b.emit(tiles, q, k, v, *[stretched(b, m, q, k) for m in mask])
         return [_converted(b, y, dtype), lse][: len(node.results)]
 
     def gradient(self, b: Builder, node: Node) -> Sequence[Value] | None:
         """The gradients of attention."""
         op = node.op
         assert isinstance(op, AttentionGrad)
-        q, k = (x.type for x in node.operands[:2])
-        wide = accumulator_dtype(q.dtype)
-        strands = strands_of(q.with_dtype(wide), k, self.target)
-        tiles = TileAttentionGrad(op.scale, op.causal, op.groups, strands)
-        if not self._is_eligible(tiles, node):
+        q = node.operands[0].type
+        tiles = TileAttention(op.scale, op.causal, op.groups)
+        types = [v.type for v in node.operands]
+        if not is_eligible(tiles, (*types[:3], *types[6:]), self.target):
             return None
-        dtype = q.dtype
-        *operands, lse, delta = _widened(b, node.operands[:6])
-        mask = [_stretched(b, m, *operands[:2]) for m in _widened(b, node.operands[6:])]
-        parts, dk, dv = b.emit(tiles, *operands, lse, delta, *mask)
-        dq = b(Sum((0,)), parts) if strands > 1 else b(Reshape(parts.shape[1:]), parts)
-        return [_converted(b, x, dtype) for x in (dq, dk, dv)]
+        operands = _widened(b, node.operands[:6])
+        mask = [stretched(b, m, *operands[:2]) for m in _widened(b, node.operands[6:])]
+        grads = gradients_by_tiles(b, tiles, (*operands, *mask), self.target)
+        return [_converted(b, x, q.dtype) for x in grads]
 
-    def _is_eligible(self, op: TileAttention | TileAttentionGrad, node: Node) -> bool:
-        q, _, v = (x.type for x in node.operands[:3])
-        if q.shape[-2] < _FEWEST or not all(x.type.numel for x in (*node.operands, *node.results)):
-            return False
-        if any(m.ndim > 4 and len(set(m.shape[:-3])) > 1 and m.shape[:-3] != q.shape[:-3] for m in node.operands):
-            return False
-        wide = accumulator_dtype(q.dtype)
-        return block_lengths(op, q.with_dtype(wide), v.with_dtype(wide), self.target) is not None
+
+def is_eligible(op: TileAttention, operands: Sequence[TensorType], target: TileTarget) -> bool:
+    """Whether kernels take queries, keys and values of these types, and serve better than matrix products."""
+    q, k, v = operands[:3]
+    if q.shape[-2] < _FEWEST or not all(t.numel for t in (*operands, q.with_shape((*q.shape[:-1], v.shape[-1])))):
+        return False
+    if any(t.ndim < 2 or t.ndim != q.ndim or t.dtype is not q.dtype for t in (k, v)):
+        return False
+    wide = accumulator_dtype(q.dtype)
+    types = q.with_dtype(wide), v.with_dtype(wide)
+    grad = TileAttentionGrad(op.scale, op.causal, op.groups, 1, op.chosen)
+    return all(block_lengths(x, *types, target) is not None for x in (op, grad))
+
+
+def gradients_by_tiles(
+    b: Builder, op: TileAttention, operands: Sequence[Value], target: TileTarget
+) -> tuple[Value, ...]:
+    """The gradients of attention in queries, keys and values; operands are `AttentionGrad`'s."""
+    strands = strands_of(operands[0].type, operands[1].type, target)
+    parts, dk, dv = b.emit(TileAttentionGrad(op.scale, op.causal, op.groups, strands, op.chosen), *operands)
+    dq = b(Sum((0,)), parts) if strands > 1 else b(Reshape(parts.shape[1:]), parts)
+    return dq, dk, dv
 
 
 def _widened(b: Builder, values: Sequence[Value]) -> list[Value]:
@@ -85,7 +97,7 @@ def _converted(b: Builder, v: Value, dtype: DType) -> Value:
     return v if v.type.dtype is dtype else b(Convert(dtype), v)
 
 
-def _stretched(b: Builder, mask: Value, q: Value, k: Value) -> Value:
+def stretched(b: Builder, mask: Value, q: Value, k: Value) -> Value:
     """A mask with an element for each key, and with all outer axes or none."""
     outer = mask.shape[:-3]
     whole = q.shape[: len(outer)]

@@ -125,9 +125,9 @@ class _Attention(AttentionBuilder):
                 score = self.held(cell)
                 if self.kernel.mask == "keys":
                     assert mask is not None
-                    score = b.fadd(score, self.spread(self.at(mask, i, r)))
+                    score = self.masked(score, self.spread(self.at(mask, i, r)))
                 elif self.kernel.mask:
-                    score = b.fadd(score, self.read(target))
+                    score = self.masked(score, self.read(target))
                 if self.kernel.is_causal:
                     score = b.select(self.lanes_from(self.sum(behind, r), v), score, self.blank)
                 self.write(target, score)
@@ -183,7 +183,9 @@ class _Attention(AttentionBuilder):
         with self.loop(count, step=self.lanes) as i:
             at = self.at(self.totals, i)
             total = self.read(at)
-            share = b.fdiv(one, b.select(b.fcmp_ordered("==", total, self.zero), one, total))
+            if self.kernel.gives_zeros:
+                total = b.select(b.fcmp_ordered("==", total, self.zero), one, total)
+            share = b.fdiv(one, total)
             with self.loop(self.n("value_width")) as c:
                 result = self.at(self.results, self.product(c, pitch), i)
                 self.write(result, b.fmul(self.read(result), share))
@@ -203,5 +205,6 @@ class _Attention(AttentionBuilder):
             total = self.read(self.at(self.totals, i))
             peak = self.read(self.at(self.largest, i))
             found = b.fadd(peak, self.called(Fn.LOG, total))
-            found = b.select(b.fcmp_ordered("==", total, self.zero), self.endless, found)
+            if self.kernel.gives_zeros:
+                found = b.select(b.fcmp_ordered("==", total, self.zero), self.endless, found)
             self.write_some(self.at(lse, i), found, self.between(I64(0), b.sub(count, i)))

@@ -46,6 +46,16 @@ class AttentionBuilder(TileBuilder):
         below = self.b.fcmp_ordered("<", x, lowest)
         return self.b.select(below, self.zero, self.called(Fn.EXP, self.b.select(below, lowest, x)))
 
+    def masked(self, score: ir.Value, mask: ir.Value) -> ir.Value:
+        """A score with what a mask adds, or puts in its place."""
+        if not self.kernel.is_chosen:
+            return self.b.fadd(score, mask)
+        return self.b.select(self.is_kept(mask), score, mask)
+
+    def is_kept(self, mask: ir.Value) -> ir.Value:
+        """Where a mask puts nothing in the place of scores."""
+        return self.b.fcmp_unordered("uno", mask, mask)
+
     def larger(self, x: ir.Value, y: ir.Value) -> ir.Value:
         """The larger number, or `y` where `x` is NaN."""
         return self.b.select(self.b.fcmp_ordered(">", x, y), x, y)

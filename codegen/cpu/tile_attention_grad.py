@@ -173,7 +173,11 @@ class _AttentionGrad(AttentionBuilder):
                         self.write(weight, self._weight(queries, self.held(cell), scale, ahead, t, i, r, v, left[v]))
                         continue
                     given = b.fsub(self.held(cell), self.spread(self.at(queries.delta, i, r)))
-                    self.write(score, b.fmul(b.fmul(self.read(weight), given), scale))
+                    given = b.fmul(b.fmul(self.read(weight), given), scale)
+                    if self.kernel.is_chosen:
+                        kept = self.is_kept(self._mask(queries, t, i, r, v, left[v]))
+                        given = b.select(kept, given, self.zero)
+                    self.write(score, given)
 
     def _weight(
         self, queries: _Queries, product: ir.Value, scale: ir.Value, ahead: ir.Value, t: ir.Value, i: ir.Value, r: int,
@@ -183,13 +187,18 @@ class _AttentionGrad(AttentionBuilder):
         b = self.b
         score = b.fmul(product, scale)
         if queries.mask is not None:
-            row = self.product(self.sum(i, r), self.n("mask_row"))
-            score = b.fadd(score, self.read_some(self.at(queries.mask, row, t, v * self.lanes), left))
+            score = self.masked(score, self._mask(queries, t, i, r, v, left))
         weight = self.exponential(b.fsub(score, self.spread(self.at(queries.lse, i, r))))
         if self.kernel.is_causal:
             last = b.sub(self.sum(i, r), self.sum(ahead, t))
             weight = b.select(self.lanes_up_to(last, v), weight, self.zero)
         return weight
+
+    def _mask(self, queries: _Queries, t: ir.Value, i: ir.Value, r: int, v: int, left: ir.Value) -> ir.Value:
+        """A query's mask, for a vector of keys."""
+        assert queries.mask is not None
+        row = self.product(self.sum(i, r), self.n("mask_row"))
+        return self.read_some(self.at(queries.mask, row, t, v * self.lanes), left)
 
     def _to_keys(self, queries: _Queries, keys: _Keys, ahead: ir.Value, k: ir.Value, rows: int) -> None:
         """What some keys and values get from the block's queries."""

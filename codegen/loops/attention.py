@@ -24,11 +24,14 @@ ATTENTION_SLOTS: Final = {name: n for n, name in enumerate(_NUMBERS)}
 class AttentionKernel(TileKernel):
     """An attention kernel's structure, of sums as wide as elements.
 
-    `mask` is "" for none, "keys" for one that is the same for all queries, "full" for others.
+    `mask` is "" for none, "keys" for one that is the same for all queries, "full" for others. It is added, or if
+    `is_chosen` put in the place of scores where it holds numbers. `gives_zeros`: to a query that sees no key.
     """
 
     mask: str = ""
     is_causal: bool = False
+    is_chosen: bool = False
+    gives_zeros: bool = True
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

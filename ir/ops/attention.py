@@ -232,7 +232,7 @@ class AttentionLse(_Forward):
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
     ) -> Cotangents:
         """From the results, and no weights kept."""
-        return self._gradients(b, operands, *results, cotangents, needs)
+        return self._gradients(b, operands, results[0], results[1], cotangents, needs)
 
 
 @op

@@ -1,0 +1,122 @@
+"""Attention that is written out, compiled: by tiles where nothing else needs the weights, and always as eager code."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jitgrad as jg
+
+F = jg.nn.functional
+WAYS = {
+    "plain": lambda q, k, m: q @ k.transpose(-2, -1) * (1 / math.sqrt(k.shape[-1])),
+    "divided": lambda q, k, m: q @ k.mT / 3.0,
+    "scaled before": lambda q, k, m: (q * 0.3) @ k.mT,
+    "filled": lambda q, k, m: (q @ k.mT * 0.3).masked_fill(m == 0, -math.inf),
+    "filled with a number": lambda q, k, m: (q @ k.mT * 0.3).masked_fill(m == 0, -1e9),
+    "chosen": lambda q, k, m: jg.where(m > 0, q @ k.mT * 0.3, jg.full((), -math.inf)),
+    "added": lambda q, k, m: q @ k.mT / 2.0 + m,
+    "added to all queries": lambda q, k, m: q @ k.mT / 2.0 + m[0],
+    "not scaled": lambda q, k, m: q @ k.mT,
+}
+
+
+def inputs(lead=(2, 3), queries=20, keys=17, blind=False):
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((*lead, n, 8), np.float32) for n in (queries, keys, keys, queries)]
+    mask = np.tril(np.ones((queries, keys), np.float32))
+    if blind:
+        mask[3] = 0
+    return arrays, mask
+
+
+def results(step, arrays, mask):
+    """What a step gives, and the gradients in queries, keys and values."""
+    q, k, v, w = (jg.from_numpy(x.copy()) for x in arrays)
+    for t in (q, k, v):
+        t.requires_grad_()
+    y = step(q, k, v, w, jg.from_numpy(mask))
+    return [y.numpy(), *(t.grad.numpy() for t in (q, k, v))]
+
+
+def steps_of(f):
+    return [s.node.op.name for s in f.explain().specialisations[-1].executable.steps if hasattr(s, "node")]
+
+
+@pytest.mark.parametrize("blind", [False, True], ids=["", "a query without keys"])
+@pytest.mark.parametrize("way", WAYS)
+def test_training(way, blind):
+    def step(q, k, v, w, mask):
+        y = F.softmax(WAYS[way](q, k, mask), -1) @ v
+        (y * w).sum().backward()
+        return y.detach()
+
+    arrays, mask = inputs(blind=blind)
+    want = results(step, arrays, mask)
+    compiled = jg.compile(step)
+    for _ in range(3):
+        for got, expected in zip(results(compiled, arrays, mask), want, strict=True):
+            np.testing.assert_allclose(got, expected, atol=1e-5)  # sums in another order
+    if way != "filled with a number":  # which may have become an input, since other numbers were seen in its place
+        assert steps_of(compiled) == ["tile_attention", "tile_attention_grad"]
+
+
+def test_weights_that_something_else_needs_stay():
+    def step(q, k, v, w, mask):
+        p = F.softmax(WAYS["plain"](q, k, mask), -1)
+        y = p @ v + p.square().sum()
+        (y * w).sum().backward()
+        return y.detach()
+
+    arrays, mask = inputs()
+    want = results(step, arrays, mask)
+    compiled = jg.compile(step)
+    for _ in range(3):
+        for got, expected in zip(results(compiled, arrays, mask), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)  # sums of thousands
+    assert "tile_attention" not in steps_of(compiled)
+
+
+def test_gradients_beside_weights_that_are_kept():
+    def step(q, k, v, w, mask):
+        p = F.softmax(WAYS["plain"](q, k, mask), -1)
+        y = p @ v
+        (y * w).sum().backward()
+        return p.detach()
+
+    arrays, mask = inputs((5,), 40, 33)
+    want = results(step, arrays, mask)
+    compiled = jg.compile(step)
+    for _ in range(3):
+        for got, expected in zip(results(compiled, arrays, mask), want, strict=True):
+            np.testing.assert_allclose(got, expected, atol=2e-6)
+
+
+def test_strict_numerics_leave_it_as_it_is():
+    f = jg.compile(lambda q, k, v: F.softmax(q @ k.mT, -1) @ v, numerics="strict")
+    arrays, _ = inputs()
+    f(*map(jg.from_numpy, arrays[:3]))
+    assert "tile_attention" not in steps_of(f)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_second_derivatives(grouped):
+    def penalty(q, k, v, w):
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+        (g,) = jg.autograd.grad((y * w).sum(), [q], create_graph=True)
+        return g.square().sum()
+
+    rng = np.random.default_rng(0)
+    shapes = [(2, 4, 12, 8), *[(2, 2 if grouped else 4, 12, 8)] * 2, (2, 4, 12, 8)]
+    arrays = [jg.from_numpy(rng.standard_normal(s)) for s in shapes]
+    for t in arrays[:3]:
+        t.requires_grad_()
+    want = jg.autograd.grad(penalty(*arrays), arrays[:3])
+
+    @jg.compile
+    def step(*operands):
+        return jg.autograd.grad(penalty(*operands), operands[:3])
+
+    for _ in range(2):
+        for got, expected in zip(step(*arrays), want, strict=True):
+            np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-9, atol=1e-11)
