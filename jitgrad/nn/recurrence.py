@@ -25,11 +25,15 @@ from .rnn_cells import gru_step, lstm_step, rnn_step
 
 
 class Weights(NamedTuple):
-    """What a step multiplies by: of the hidden state, with a bias or none, and for a projection of the new one."""
+    """What a step multiplies by: of the hidden state, with a bias or none, and for a projection of the new one.
+
+    `input_bias` is to be added to the gates' share of the input: by the step, which reads them anyway.
+    """
 
     hidden: Tensor
     bias: Tensor | None
     projection: Tensor | None
+    input_bias: Tensor | None = None
 
     def given(self) -> list[Tensor]:
         """Those that there are."""
@@ -39,6 +43,8 @@ class Weights(NamedTuple):
 def step(mode: str, gates: Any, states: Sequence[Any], weights: Weights) -> list[Any]:
     """The states after one step of a layer of kind `mode`, given the gates' share of the input [n, gates]."""
     hidden = F.linear(states[0], weights.hidden, weights.bias)
+    if weights.input_bias is not None:
+        gates = gates + weights.input_bias
     if mode == "GRU":
         return [gru_step(gates, hidden, states[0])]
     if mode == "LSTM":

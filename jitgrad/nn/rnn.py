@@ -14,6 +14,7 @@ from ..autocasting import autocast_operands
 from ..creation import empty, zeros
 from ..errors import located
 from ..functions.joining import cat, stack
+from ..mode import local
 from ..tensor import read_array
 from . import functional as F
 from . import init
@@ -199,8 +200,9 @@ class RNNBase(Module):
     def _direction(self, x: Any, suffix: str, runs: list[tuple[int, int]], start: list[Any]) -> tuple[Any, list[Any]]:
         """One layer in one direction: its outputs, in the order of `x`, and its last states."""
         w_ih, w_hh, b_ih, b_hh, w_hr = (getattr(self, f"{name}_{suffix}", None) for name in _NAMES)
-        gates = F.linear(x, w_ih, b_ih)  # type: ignore[arg-type]
-        weights = Weights(w_hh, b_hh, w_hr)  # type: ignore[arg-type]
+        casts = local.mode.autocast is not None  # and a step would add a bias of another dtype
+        gates = F.linear(x, w_ih, b_ih if casts else None)  # type: ignore[arg-type]
+        weights = Weights(w_hh, b_hh, w_hr, None if casts else b_ih)  # type: ignore[arg-type]
         backward = suffix.endswith("_reverse")
         if len(runs) == 1:
             ((count, n),) = runs
