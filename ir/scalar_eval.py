@@ -71,7 +71,7 @@ class Program:
         if expr not in self._places:
             places = tuple([self._place(a) for a in expr.args])
             place = self._places[expr] = len(self.initial)
-            self.initial.append(expr.dtype.np.type(expr.value) if isinstance(expr, Const) else None)
+            self.initial.append(np.asarray(expr.value, expr.dtype.np) if isinstance(expr, Const) else None)
             if expr.fn is not None:
                 function = _FUNCTIONS.get(expr.fn) or functools.partial(_by_type, expr.fn, dtype=expr.dtype)
                 self.steps.append((place, function, places))
