@@ -156,6 +156,8 @@ def _ordered(a: Analysis, steps: dict[int, Step], before: tuple[int, ...]) -> li
 
 
 def _place(a: Analysis, step: Step) -> int:
+    """Where a step stands in the order; checks come as early as they can, so that they divide no native code."""
     if isinstance(step, KernelStep):
         return max(r.number for r in step.group.roots)
-    return a.numbers[step.node.results[0]]
+    number = a.numbers[step.node.results[0]]
+    return number - len(a.numbers) if step.node.op.effect else number

@@ -7,12 +7,17 @@ from codegen import formulas
 from jitgrad.codegen.fuse import HostStep, KernelStep, ProductStep, Program, Template, fuse
 from jitgrad.codegen.options import DEFAULT, CompileOptions
 from jitgrad.codegen.prepare import prepare
+from jitgrad.ir import dtypes
+from jitgrad.ir.builder import Builder
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
+from jitgrad.ir.ops.check import CheckIndex
+from jitgrad.ir.ops.indexing import IndexSelect
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.math import Exp
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.windows import Windows
+from jitgrad.ir.types import TensorType
 
 
 def shapes_of(program: Program) -> list[str]:
@@ -120,3 +125,12 @@ def test_patches_of_an_image_are_copied_once():
         return b(MatMul(), w, b(Reshape((2, c // 2 * 9, n * (h - 2) ** 2)), patches))
 
     assert shapes_of(fuse(build([f32(2, 4, 6, 6), f32(2, 5, 18)], formula))) == ["map", "product"]
+
+
+def test_checks_of_inputs_come_first_so_that_native_code_is_one_piece():
+    b = Builder()
+    x, at = b.input(f32(8, 8)), b.input(TensorType((4,), dtypes.int64))
+    y = b(Exp(), b(MatMul(), x, x))
+    checked = b(CheckIndex("index_select", 0, 8), at)
+    program = fuse(prepare(b.build([b(IndexSelect(0), y, checked)]), CompileOptions()))
+    assert shapes_of(program)[0] == "host" and "host" not in shapes_of(program)[1:]
