@@ -63,6 +63,7 @@ def attention_launch(node: Node, op: TileAttention | TileAttentionGrad, target: 
         ATTENTION if is_forward else ATTENTION_GRAD, q.dtype, rows, _VECTORS, lanes, 1,
         mask="" if not mask else "keys" if mask[0].shape[-2] == 1 and is_forward else "full", is_causal=op.causal,
         is_chosen=op.chosen, gives_zeros=not isinstance(op, TileAttention) or op.zeros,
+        is_whole=not is_forward and not any(x.shape[-1] % (_VECTORS * lanes) for x in (q, v)),
     )  # fmt: skip
     n = _numbers(op, q, k, v, mask, lengths)
     extent = math.prod(q.shape[:-2]) * n["blocks"] if is_forward else n["tasks"] * n["strands"]

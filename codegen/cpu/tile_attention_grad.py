@@ -234,14 +234,24 @@ class _AttentionGrad(AttentionBuilder):
         """`target += factor[x] * source[x]`, for rows of features, over x; factors are `step` apart."""
         b = self.b
         with self.loop(width, step=self.tile) as c:
-            left, sums = self.lanes_left(b.sub(width, c)), self.sums(len(targets))
+            left: list[ir.Value | None] = [None] * self.kernel.vectors
+            if not self.kernel.is_whole:
+                left = list(self.lanes_left(b.sub(width, c)))
+            sums = self.sums(len(targets))
             for row, target in zip(sums, targets, strict=True):
                 for cell, at, mask in zip(row, self.places(target, c), left, strict=True):
-                    b.store(self.read_some(at, mask), cell)
+                    b.store(self._read(at, mask), cell)
             self.add_products(
                 sums, stop, lambda r, x: self.at(factors[r], self.product(x, step)),
-                lambda x: list(map(self.read_some, self.places(source, self.product(x, by_row), c), left)), start,
+                lambda x: list(map(self._read, self.places(source, self.product(x, by_row), c), left)), start,
             )  # fmt: skip
             for row, target in zip(sums, targets, strict=True):
                 for cell, at, mask in zip(row, self.places(target, c), left, strict=True):
-                    self.write_some(at, self.held(cell), mask)
+                    if mask is None:
+                        self.write(at, self.held(cell))
+                    else:
+                        self.write_some(at, self.held(cell), mask)
+
+    def _read(self, address: ir.Value, mask: ir.Value | None) -> ir.Value:
+        """A vector, or what the mask chooses of it: the comparison that a mask takes is made where the mask is used."""
+        return self.read(address) if mask is None else self.read_some(address, mask)

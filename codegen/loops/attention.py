@@ -26,12 +26,14 @@ class AttentionKernel(TileKernel):
 
     `mask` is "" for none, "keys" for one that is the same for all queries, "full" for others. It is added, or if
     `is_chosen` put in the place of scores where it holds numbers. `gives_zeros`: to a query that sees no key.
+    `is_whole`: widths are multiples of a tile's, so that no lane has to be masked.
     """
 
     mask: str = ""
     is_causal: bool = False
     is_chosen: bool = False
     gives_zeros: bool = True
+    is_whole: bool = False
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
