@@ -140,12 +140,16 @@ def compile_graph(
 def native_call(graph: Graph) -> Any:
     """A graph of small arrays as one function of a list of them, rounding as NumPy does; None where that can't be.
 
-    Nothing is counted: at which call eager code is compiled is no matter of the program's. See `codegen.small_call`.
+    Nothing is counted: at which call eager code is compiled is no matter of the program's.
     """
-    compile_ = load().compile_graph
+    return native_form(load().compile_graph(graph, name="call", options=_options("strict")))
+
+
+def native_form(executable: Any) -> Any:
+    """An executable as a function of a list of small arrays that are known to fit: see `codegen.small_call`."""
     from jitgrad.codegen.small_call import small_call
 
-    return small_call(compile_(graph, name="call", options=_options("strict")))
+    return small_call(executable)
 
 
 def can_join(run: Any) -> bool:

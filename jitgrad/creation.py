@@ -35,7 +35,7 @@ from .interchange import from_cuda_array_interface
 from .mode import local
 from .promotion import Number, number_dtype
 from .sequences import array_of_sequence, known_dtype
-from .tensor import Tensor
+from .tensor import Tensor, wrap
 
 _PYTHON_DTYPES = {
     float: dtypes.float64,
@@ -153,11 +153,18 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
 # ------------------------------------------------------------------------------------------------ filled
 
 
+_MAKERS: dict[Number, Callable[..., Any]] = {0: np.zeros, 1: np.ones}  # for types of NumPy's own
+
+
 def _full(shape: Sequence[int], value: Number, dtype: DType, requires_grad: bool) -> Tensor:
     for n in shape:
         if n < 0:
             raise located(ShapeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}"))
-    out = apply(Full(tuple(shape), dtype, value))
+    mode, make = local.mode, _MAKERS.get(value) if value.__class__ is int and dtype.np.kind in "fiubc" else None
+    if make is not None and mode.tracer is None and mode.place is None and not mode.levels:
+        out = wrap(make(shape, dtype.np))
+    else:
+        out = apply(Full(tuple(shape), dtype, value))
     return out.requires_grad_() if requires_grad else out
 
 

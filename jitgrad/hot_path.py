@@ -81,7 +81,7 @@ def _note(value: Any, key: list[Any], tensors: list[Any], grad: bool) -> bool:
     return all(_note(x, key, tensors, grad) for x in value)
 
 
-def _needed() -> int:
+def calls_needed() -> int:
     """The call from which one is native: a later one if the code generator would have to be loaded for it."""
     return CALLS if "jitgrad.codegen.compile" in sys.modules else 40 * CALLS
 
@@ -116,7 +116,7 @@ def hot(f: F) -> F:
                     return f(*args, **kwargs)
         found = get(whole := tuple(key))
         if found.__class__ is int:
-            calls.put(whole, found + 1 if found < _needed() else Capture.make(f, args, kwargs) or False)
+            calls.put(whole, found + 1 if found < calls_needed() else Capture.make(f, args, kwargs) or False)
         elif found:
             out = found(tensors)
             if out is not None:

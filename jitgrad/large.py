@@ -1,7 +1,8 @@
 """Large eager ops on generated kernels: a graph of one node, compiled when the op comes again.
 
 NumPy runs most ops on one core without vector mathematics, and composites in many passes over memory. From some
-thousand elements on, a kernel of our own is faster; from a million on, it is worth compiling at first sight.
+thousand elements on, a kernel of our own is faster; from a million on, it is worth compiling at first sight. Random ops
+take NumPy many passes at any size: those that have the same bits in kernels are native where they come often.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from jitgrad.ir.config import config
 from jitgrad.ir.control import Scan
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, View
 from jitgrad.ir.ops.linalg import MatMul
+from jitgrad.ir.ops.random import RandomInt, RandomUniform
 from jitgrad.ir.types import TensorType
 
-from .backend import compile_graph
+from .backend import compile_graph, native_call
+from .hot_path import calls_needed
 from .memo import Memo
 
 _PRIMITIVE = 1 << 17  # elements read and written, from which a kernel is used
 _COMPOSITE = 1 << 14
 _PRODUCT = 1 << 18  # multiplications
 _AT_ONCE = 1 << 20
+_EXACT = (RandomUniform, RandomInt)
 _seen: Memo[Any] = Memo(limit=2048)
+_often: Memo[Any] = Memo(limit=256)
 
 
 def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], results: Sequence[TensorType]) -> Any:
@@ -45,6 +50,26 @@ def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], res
     for i, check in op.value_checks(*operands):
         check.reference(data[i])
     return run(data)
+
+
+def run_often(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...]) -> Any:
+    """The results of a small op whose reference is slow, natively where it comes often; None where it doesn't yet."""
+    if not isinstance(op, _EXACT):
+        return None
+    key = (op, operands)
+    found = _often.get(key)
+    if found.__class__ is int:
+        _often.put(key, found + 1 if found < calls_needed() or not config.compile else _native(op, operands) or False)
+    elif found:
+        return found([*data])
+    elif found is None:
+        _often.add(key, 1)
+    return None
+
+
+def _native(op: Op, operands: tuple[TensorType, ...]) -> Any:
+    b = Builder()
+    return native_call(b.build(b.emit(op, *[b.input(t) for t in operands])))
 
 
 def _takes(op: Op, total: int, operands: tuple[TensorType, ...]) -> bool:

@@ -17,16 +17,16 @@ from jitgrad.ir.ops.argmax import ArgMax, ArgMin
 from jitgrad.ir.ops.history import WithHistory
 from jitgrad.ir.types import TensorType
 
-from ..aliasing import storage_of
 from ..autograd.grad_mode import no_grad
 from ..backend import native_call
 from ..dispatch import recording
 from ..hot_path import SMALL, Capture, NativeCall
 from ..mode import local
-from ..tape import TapeNode
+from ..tape import Storage, TapeNode, next_seq
 from ..tensor import Tensor, wrap
 from .body import Uncapturable, trace_body
 
+_new = object.__new__
 _CHECKS = tuple([getattr(check, name) for name in check.__all__])
 
 
@@ -79,6 +79,7 @@ class _Step:
     saved: tuple[int | None, ...]
     kept: tuple[bool, ...]
     types: tuple[TensorType, ...]
+    saves: bool  # whether it saves anything
 
 
 def make(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> NativeCall | None:
@@ -204,7 +205,7 @@ def _steps(
         for i, v in enumerate(node.results):
             if differentiable[i]:
                 made_by[v], needs[v] = (len(steps), i), True
-        steps.append(_Step(node.op, edges, saved, kept, types))
+        steps.append(_Step(node.op, edges, saved, kept, types, True in kept))
     return steps, made_by
 
 
@@ -264,26 +265,41 @@ class _Recorded:
         known = [*tensors, *results]
         nodes: list[TapeNode] = []
         for step in self.steps:
-            edges = tuple([_edge(e, tensors, nodes) for e in step.edges])
-            saved, owners, versions = [], [], []
-            for k in step.saved:
-                owner = storage_of(known[k]) if k is not None and k < len(known) else None
-                owners.append(owner)
-                versions.append(0 if owner is None else owner._version)
-                saved.append(None if k is None else data[k])
-            node = TapeNode(step.op, edges, saved, owners, versions, step.types)
-            node.kept = step.kept
+            node = _new(TapeNode)
+            node.op, node.kept, node.types = step.op, step.kept, step.types
+            node.edges = tuple([None if e is None else _edge(e, tensors, nodes) for e in step.edges])
+            node.seq, node.hooks, node.location, node.versions = next_seq(), None, None, None
+            if step.saves:
+                _save(node, step, data, known)
+            else:
+                node.saved = node.owners = step.saved
             nodes.append(node)
         for t, at in zip(results, self.made_by, strict=True):
             if at is not None:
                 t._node, t._index, t._requires_grad = nodes[at[0]], at[1], True
-        return self.build(results)
+        return results[0] if self.build is _first else self.build(results)
+
+
+def _save(node: TapeNode, step: _Step, data: Sequence[Any], known: Sequence[Tensor]) -> None:
+    """What a node saves, with the storages that count the writes to what others may reach."""
+    saved: list[Any] = []
+    owners: list[Any] = []
+    versions: list[int] = []
+    for k in step.saved:
+        owner = None
+        if k is not None and k < len(known):
+            t = known[k]
+            owner = t._storage
+            if owner is None:
+                owner = t._storage = Storage()
+        saved.append(None if k is None else data[k])
+        owners.append(owner)
+        versions.append(0 if owner is None else owner._version)
+    node.saved, node.owners, node.versions = saved, owners, versions
 
 
 def _edge(e: Any, tensors: Sequence[Tensor], nodes: Sequence[TapeNode]) -> Any:
     """Where an operand comes from, as a tape node has it."""
-    if e is None:
-        return None
     if e.__class__ is tuple:
         made_by, index = nodes[e[0]], e[1]
     else:

@@ -18,6 +18,7 @@ from jitgrad.ir.ops.rounding import FloorDivide, Remainder
 
 from ..errors import located
 from ..fast_path import binary_method, reflected_method, unary_method
+from ..hot_path import hot
 from ..tensor import Tensor
 from .arithmetic import pow, sub
 from .pointwise import exact_dtypes, is_operand, pointwise, weak_dtypes
@@ -107,7 +108,7 @@ for _name, (_op, _function) in _FAST.items():
     if _name not in _COMPARISONS:
         _install("r" + _name, reflected_method(_op, _reflected(_function)))
 for _name, _function in _GENERAL.items():
-    _install(_name, _forward(_function))
+    _install(_name, _forward(_function) if _name == "pow" else hot(_forward(_function)))
     _install("r" + _name, _reflected(_function))
 for _name, _method in _INPLACE.items():
     setattr(Tensor, f"__{_name}__", getattr(Tensor, _method))
@@ -117,7 +118,7 @@ Tensor.__rmatmul__ = lambda self, other: FUNCTIONS["matmul"](other, self)  # typ
 
 _install("neg", unary_method(Neg(), _negative))
 _install("abs", unary_method(Abs(), lambda x: pointwise(Abs(), x)))
-_install("invert", lambda self: pointwise(BitwiseNot(), self))
+_install("invert", hot(lambda self: pointwise(BitwiseNot(), self)))
 _install("pos", lambda self: self)
 
 

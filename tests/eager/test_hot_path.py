@@ -127,3 +127,29 @@ def test_in_place_forms_take_native_values():
         z.lerp_(y, 0.5)
         (z * z).sum().backward()
         np.testing.assert_allclose(x.grad.numpy(), z.detach().numpy(), rtol=1e-6)
+
+
+def test_random_numbers_are_the_same_before_and_after():
+    def drawn():
+        jg.manual_seed(5)
+        return [(jg.rand(5).tolist(), jg.randint(0, 1000, (4,)).tolist()) for _ in range(6)]
+
+    first = drawn()
+    assert drawn() == first
+
+
+def test_filled_tensors_keep_the_sign_of_zero_and_their_types():
+    assert str(jg.full((2,), -0.0)[0].item()) == "-0.0"
+    for dtype in (jg.float32, jg.bfloat16, jg.bool, jg.int8, jg.complex64):
+        assert jg.ones(2, dtype=dtype).dtype is dtype and jg.zeros(2, dtype=dtype).tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        jg.zeros(-1)
+
+
+def test_operators_of_whole_numbers_check_their_divisors():
+    a = jg.tensor([7, -7, 5])
+    for _ in range(4):
+        assert (a // 2).tolist() == [3, -4, 2] and (a % jg.tensor([3, 3, -3])).tolist() == [1, 2, -1]
+        assert (~(a > 0) & (a < 0)).tolist() == [False, True, False]
+        with pytest.raises((ZeroDivisionError, RuntimeError)):
+            a // jg.tensor([1, 0, 1])

@@ -31,6 +31,7 @@ from ...aliasing import check_writable, protect, write
 from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
+from ...fast_path import unary_method
 from ...functions.dims import normalize_dim
 from ...functions.joining import stretch
 from ...functions.pointwise import check_tensor, convert, expand, filled, pointwise
@@ -63,6 +64,9 @@ def _applied(op: Pointwise, input: Tensor, inplace: bool, name: str = "") -> Ten
     return _finished(name, floating(name, input), inplace, lambda x: pointwise(op, x))
 
 
+_relu = unary_method(Relu(), lambda x: pointwise(Relu(), x))
+
+
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0), elementwise.
 
@@ -70,6 +74,8 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> jg.nn.functional.relu(jg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
+    if not inplace:
+        return _relu(check_tensor(input, "relu"))  # type: ignore[no-any-return]
     return _finished("relu", check_tensor(input, "relu"), inplace, lambda x: pointwise(Relu(), x))
 
 
