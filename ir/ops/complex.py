@@ -101,7 +101,7 @@ class Imag(_Part):
 
 
 def _make_complex(real: Array, imag: Array) -> Array:
-    out = np.where(True, real, imag).astype(np.result_type(real.dtype, np.complex64))  # lies as the operands do
+    out = np.where(np.array(True), real, imag).astype(np.result_type(real.dtype, np.complex64))  # lies as the operands do
     out.imag = imag
     return out
 

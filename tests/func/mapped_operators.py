@@ -180,7 +180,8 @@ def check_jvp(case, count):
             np.testing.assert_allclose(v.numpy(), r.numpy(), rtol=1e-10, atol=1e-10, equal_nan=True)
         if np.isfinite(right):
             scale = 1 + sum(float((t.abs() * g.abs()).sum()) for t, g in zip(tangents, pull(seeds), strict=True))
-            assert abs(left - right) <= 1e-8 * scale, (left, right)
+            is_double = all(t.dtype.itemsize == 8 * (1 + t.dtype.is_complex) for t in (*primals, *results))
+            assert abs(left - right) <= (1e-8 if is_double else 1e-6) * scale, (left, right)  # rounding, on the way
         done += 1
     if not done:
         raise Nothing

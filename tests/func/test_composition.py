@@ -1,6 +1,7 @@
 """Transforms in each other, in any order, as PyTorch's; eagerly, and with `compile` outside, inside, or both."""
 
 import itertools
+import sys
 import warnings
 
 import numpy as np
@@ -177,3 +178,95 @@ def test_what_lies_outside_is_recorded():
     jg.vmap(jg.func.grad(lambda y: (y**3).sum()))(batch).sum().backward()
     np.testing.assert_allclose(batch.grad.numpy(), 6 * batch.detach().numpy())
     assert not jg.func.grad(lambda y: (y * y.detach()).sum())(x).requires_grad
+
+
+def scalar(x):
+    return (x.sin() * x).sum()
+
+
+def run_by_python(f, x):
+    """How often a call runs `scalar` in Python."""
+    count = 0
+
+    def see(frame, event, _):
+        nonlocal count
+        count += event == "call" and frame.f_code is scalar.__code__
+
+    sys.setprofile(see)
+    try:
+        f(x)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def total(f):
+    return lambda x: f(x).sum()
+
+
+FORMS = {
+    "grad": lambda f: jg.func.grad(f),
+    "value_and_grad": lambda f: lambda x: jg.func.value_and_grad(f)(x)[1],
+    "vjp": lambda f: lambda x: jg.func.vjp(f, x)[1](jg.ones(()))[0],
+    "jvp": lambda f: lambda x: jg.func.jvp(f, (x,), (jg.ones(3),))[1],
+    "jacrev": lambda f: jg.func.jacrev(f),
+    "jacfwd": lambda f: jg.func.jacfwd(f),
+    "hessian": lambda f: jg.func.hessian(f),
+    "vmap": lambda f: lambda x: jg.vmap(f)(jg.stack([x, x * 2])).sum(0),
+    "checkpoint": lambda f: lambda x: jg.utils.checkpoint.checkpoint(f, x, use_reentrant=False),
+    "compile": lambda f: jg.compile(f),
+}
+AT_LEVELS = ("jvp", "jacfwd", "hessian", "vmap")  # what they call is Python, unless it is compiled itself
+SAMPLED = [("grad", "vmap"), ("jvp", "grad"), ("checkpoint", "vmap"), ("vmap", "compile"), ("hessian", "checkpoint")]
+
+
+def check_pair(outer, inner):
+    want = FORMS[outer](total(FORMS[inner](scalar)))
+    compiled = {
+        "inside": FORMS[outer](total(FORMS[inner](jg.compile(scalar)))),
+        "between": FORMS[outer](jg.compile(total(FORMS[inner](scalar)))),
+        "outside": jg.compile(FORMS[outer](total(FORMS[inner](scalar)))),
+    }
+    x = jg.tensor([0.5, 1.5, 2.5])
+    for where, f in compiled.items():
+        for k in range(3):
+            np.testing.assert_allclose(f(x + k).numpy(), want(x + k).numpy(), rtol=1e-4, atol=1e-5)
+        if where != "inside" or not {outer, inner} & {*AT_LEVELS, "checkpoint"}:
+            assert run_by_python(f, x) == 0, where
+
+
+@pytest.mark.parametrize(("outer", "inner"), SAMPLED)
+def test_where_compile_stands_in_a_pair(outer, inner):
+    check_pair(outer, inner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("outer", "inner"), [p for p in itertools.product(FORMS, repeat=2) if p not in SAMPLED])
+def test_where_compile_stands_in_every_pair(outer, inner):
+    if (outer, inner) == ("checkpoint", "jacrev"):
+        pytest.skip("a checkpoint of jacrev saves other tensors when it is computed again, eagerly as well")
+    check_pair(outer, inner)
+
+
+CHAINS = [*itertools.product(("jacrev", "jacfwd", "vmap"), ("grad", "jacrev", "jacfwd", "hessian")), ("vmap", "vmap")]
+
+
+@pytest.mark.parametrize(("outer", "inner"), CHAINS)
+def test_transforms_of_transforms_of_compiled_functions_run_without_python(outer, inner):
+    x = jg.tensor([[[0.5, 1.5, 2.5]]])[0] if outer == "vmap" else jg.tensor([0.5, 1.5, 2.5])
+    x = x[None] if inner == "vmap" else x
+    made = [getattr(jg.func, outer)(getattr(jg.func, inner)(f)) for f in (scalar, jg.compile(scalar))]
+    for k in range(3):
+        np.testing.assert_allclose(made[1](x + k).numpy(), made[0](x + k).numpy(), rtol=1e-4, atol=1e-5)
+    assert run_by_python(made[1], x) == 0
+
+
+def test_jvp_of_a_compiled_function():
+    compiled = jg.compile(lambda x, y: (x * y.sin(), x.sum()))
+    x, y = jg.tensor([1.0, 2.0]), jg.tensor([0.5, 0.25])
+    for k in range(3):
+        value, moved, aux = jg.func.jvp(compiled, (x + k, y), (y, x), has_aux=True)
+        assert jg.allclose(value, (x + k) * y.sin()) and aux.item() == x.sum().item() + 2 * k
+        assert jg.allclose(moved, y * y.sin() + (x + k) * y.cos() * x)
+    with pytest.raises(RuntimeError, match="independent"):
+        jg.func.jvp(jg.compile(lambda x: jg.ones(2)), (x,), (y,), strict=True)
