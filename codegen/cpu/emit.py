@@ -15,8 +15,10 @@ from llvmlite import ir
 
 from ..loops.analysis import changes
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
+from . import emit_convert as conv
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
+from .emit_square import Square, exchanged, square_of
 from .emit_types import I32, I64, ramp_constant, register_type, splat
 from .emit_values import Accumulator, Scope, ValueEmitter
 from .options import EmitOptions
@@ -72,6 +74,10 @@ class KernelEmitter(ValueEmitter):
 
     def _loop(self, loop: Loop) -> None:
         b = self.builder
+        square = square_of(loop, self.kernel) if self.scope.vector is None else None
+        if square is not None:
+            self._square(square)
+            return
         if loop.kind.startswith("parallel"):
             start, stop = self.function.args[3], self.function.args[4]
         else:
@@ -101,6 +107,38 @@ class KernelEmitter(ValueEmitter):
         outer, self.scope = self.scope, scope
         yield
         self.scope = outer
+
+    def _square(self, square: Square) -> None:
+        """Rows as vectors, turned, and stored as columns."""
+        b, around, side, store = self.builder, self.scope, square.side, square.store
+        dtype = self.kernel.buffers[store.buffer].dtype
+        before, rows = self._next_block("square"), []
+        changed = changes(square.row)
+        self.forget(changed)
+        columns = Scope(around, changes(square.column), before, False, side, square.column.var)
+        columns.values[square.column.var, 1] = I64(0)
+        with self._inside(columns):
+            for k in range(side):
+                row = Scope(columns, frozenset({("loop", square.row.var.name)}), self._next_block("row"), False, side,
+                            square.column.var)  # fmt: skip
+                row.values[square.row.var, 1] = I64(k)
+                with self._inside(row):
+                    rows.append(self.value(store.value, side))
+        for k, column in enumerate(exchanged(b, rows)):
+            place = Scope(around, changed, self._next_block("column"))
+            place.values[square.row.var, 1], place.values[square.column.var, 1] = I64(0), I64(k)
+            with self._inside(place):
+                address = self._address(store.buffer, self.value(store.index, 1))
+                b.store(conv.to_memory(b, column, dtype, side), address, align=dtype.itemsize)
+        self.forget(changed)
+
+    def _next_block(self, name: str) -> ir.Block:
+        """Go on in a new block; the one that ends here."""
+        b, before = self.builder, self.builder.block
+        following = b.append_basic_block(name)
+        b.branch(following)
+        b.position_at_end(following)
+        return before
 
     def _serial_loop(self, loop: Loop, start: ir.Value, stop: ir.Value, enter: ir.Block) -> None:
         """A loop of one element (per lane of the vector loop around it, if any) at a time; `start < stop` holds."""

@@ -15,7 +15,8 @@ from llvmlite import ir
 
 from jitgrad.ir.dtypes import DType
 
-from .emit_types import I1, I64, POINTER, lane_order, memory_type, splat_constant
+from .emit_square import exchanged
+from .emit_types import I1, I64, POINTER, memory_type, splat_constant
 from .tile_memory import counted, declared, masked_read, masked_write, wide_vector
 
 _CACHE_LINE: Final = 64
@@ -51,7 +52,7 @@ class _SquareCopy:
         _, _, rows, _, _, _, columns, _ = args
         whole = b.icmp_signed(">=", rows, I64(self.lanes))
         found = self._either(whole, self._load_all, self._load_some)
-        found = self._exchanged(found)
+        found = exchanged(b, found)
         all_columns = b.icmp_signed(">=", columns, I64(self.lanes))
         self._either(all_columns, lambda: self._store_all(found), lambda: self._store_some(found))
         b.ret_void()
@@ -97,20 +98,6 @@ class _SquareCopy:
         with counted(self.b, self.function.args[2]) as i:
             self.b.store(self._row(i), self._place(i))
         return [self.b.load(self._place(i), typ=self.vector) for i in range(self.lanes)]
-
-    def _exchanged(self, rows: list[ir.Value]) -> list[ir.Value]:
-        """The transposed square: each round exchanges blocks of half the size across the diagonal."""
-        found, lanes, half = list(rows), self.lanes, self.lanes // 2
-        while half:
-            upper = tuple(j - half + lanes if j & half else j for j in range(lanes))
-            lower = tuple(j + lanes if j & half else j + half for j in range(lanes))
-            for i in range(lanes):
-                if not i & half:
-                    x, y = found[i], found[i + half]
-                    found[i] = self.b.shuffle_vector(x, y, lane_order(upper))
-                    found[i + half] = self.b.shuffle_vector(x, y, lane_order(lower))
-            half //= 2
-        return found
 
     def _store(self, i: ir.Value, value: ir.Value) -> None:
         *_, target, pitch, _, mask = self.function.args

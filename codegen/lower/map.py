@@ -16,6 +16,7 @@ from .group_lowering import GroupLowering
 from .kernel_builder import KernelBuilder, Launch
 from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, nest, parallel, stretch
 from .nest import Axis
+from .squares import fits_squares, lower_squares
 from .transposed import crossed_elements, lower_transposed
 from .tuning import Tuning
 
@@ -27,9 +28,11 @@ def lower_map(lowering: GroupLowering) -> list[Launch]:
     b.use_axes(loops)
     crossed = lowering.crossed(loops)
     tuning = lowering.tuning
-    read = crossed_elements(lowering, crossed, loops[-1]) if tuning.flat and crossed is not None else []
-    if crossed is not None and read:
+    read = crossed_elements(lowering, crossed, loops[-1]) if crossed is not None else []
+    if crossed is not None and read and tuning.flat:
         return [lower_transposed(lowering, loops, crossed, read)]
+    if crossed is not None and read and fits_squares(read, crossed, loops[-1]):
+        return [lower_squares(lowering, loops, crossed, read)]
     headers, extent = parallel(b, loops, 0, tuning.flat) if crossed is None else _tiles(b, loops, crossed, tuning)
     stores: Sequence[Stmt] = lowering.store_full(b, lowering.full_stores)
     return [b.launch(nest(headers, stores), extent, lowering.operations, lowering.label())]

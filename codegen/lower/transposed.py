@@ -55,7 +55,7 @@ def lower_transposed(lowering: GroupLowering, loops: Sequence[Axis], crossed: Ax
 
     inside = _place(b, crossed, last, corner[0] + low, corner[1] + high)
     reading = [
-        b.store_scratch(tile, high * scalar.const(_PITCH) + low, b.finish(_masked(e, inside)))
+        b.store_scratch(tile, high * scalar.const(_PITCH) + low, b.finish(masked_element(e, inside)))
         for tile, e in zip(held, read)
     ]
     b.forget()
@@ -80,6 +80,6 @@ def _place(b: KernelBuilder, crossed: Axis, last: Axis, along_crossed: Expr, alo
     return (crossed.var < b.extent(crossed)) & (last.var < b.extent(last))
 
 
-def _masked(e: Element, inside: Expr) -> Element:
+def masked_element(e: Element, inside: Expr) -> Element:
     """The element, read only where it is inside."""
     return element(e.number, e.dtype, e.index, inside, scalar.const(0, e.dtype))

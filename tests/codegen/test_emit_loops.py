@@ -6,6 +6,7 @@ from codegen.kernels import ZERO, I, all_options, equal, run_both, sample
 
 from jitgrad.codegen.cpu import kernels, target
 from jitgrad.codegen.cpu.emit import emit_kernel
+from jitgrad.codegen.cpu.emit_square import square_of
 from jitgrad.codegen.loops.ir import (
     Buffer,
     Init,
@@ -327,3 +328,21 @@ def test_indices_divided_in_lanes(options):
     offset = scalar.apply(scalar.Fn.DIV, I * slot(1) - 1, slot(1))  # the worst case: one below a multiple
     near = Kernel((Buffer(I64, "out"),), 2, (), (loop(I, slot(0), Store(0, I, offset), kind="vector"),))
     exact(*run_both(near, [np.zeros(70, "q")], [70, 2**46 + 1], options=options))
+
+
+@OPTIONS
+@pytest.mark.parametrize("dtype", [F32, F64, dtypes.bfloat16, I32, I64], ids=str)
+@pytest.mark.parametrize(("rows", "columns"), [(16, 16), (5, 16), (16, 3), (0, 7)])
+def test_squares_turned_in_registers(rows, columns, dtype, options):
+    """local[column, row] = source[row, column], zero where there is none; then the local buffer as it is."""
+    side = 16 if dtype.itemsize < 8 else 8
+    inside = (slot(0) > J) & (slot(1) > K)
+    value = load(0, dtype, J * slot(2) + K, inside, const(0, dtype))
+    turn = loop(J, const(side), loop(K, const(side), Store(2, K * const(side) + J, value), kind="vector"))
+    copy = loop(J, const(side * side), Store(1, J, load(2, dtype, J)), kind="vector")
+    buffers = (Buffer(dtype, "in"), Buffer(dtype, "out"), Buffer(dtype, "local", side * side))
+    kernel = Kernel(buffers, 3, (), (turn, copy))
+    assert square_of(turn, kernel) is not None
+    arrays = [sample(dtype, 20 * side), np.zeros(side * side, dtype.np)]
+    native, expected = run_both(kernel, arrays, [min(rows, side), min(columns, side), 20], options=options)
+    assert equal(native[1], expected[1])

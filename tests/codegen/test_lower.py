@@ -21,12 +21,15 @@ from jitgrad.codegen.fuse import KernelStep, fuse
 from jitgrad.codegen.loops import walk
 from jitgrad.codegen.loops.ir import Kernel, Loop
 from jitgrad.codegen.lower import lower
-from jitgrad.ir import interpreter
+from jitgrad.ir import dtypes, interpreter
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import Sum
+from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.creation import full_like
+from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.scalar import Fn
+from jitgrad.ir.types import TensorType
 
 
 def kernels(types, formula: Formula) -> list[Kernel]:
@@ -103,3 +106,18 @@ def test_a_result_that_takes_over_its_operand_keeps_nothing():
     (step,) = (s for s in program.steps if isinstance(s, KernelStep))
     (launch,) = lower(program, step, {graph.outputs[0]: graph.inputs[0]})
     assert exponentials(launch.kernel) == [[False], [True], [True, False]]
+
+
+@pytest.mark.parametrize(
+    "dtype", [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int32, dtypes.bool_], ids=str
+)
+@pytest.mark.parametrize("shape", [(1, 1), (31, 65), (64, 32), (130, 7)])
+def test_transposed_reads_of_every_size(shape, dtype):
+    """Whole tiles, parts of tiles, and elements too narrow for squares."""
+    types = [TensorType(shape, dtype), TensorType(shape[::-1], dtype)]
+    graph = build(types, lambda b, x, y: b(Where(), b(Eq(), b(Permute((1, 0)), x), y), b(Permute((1, 0)), x), y))
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(0, 2, t.shape).astype(dtype.np) for t in types]
+    want = interpreter.run(graph, inputs)
+    for native in (False, True):
+        np.testing.assert_array_equal(run_graph(graph, inputs, native)[0], want[0])

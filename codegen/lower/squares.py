@@ -1,0 +1,102 @@
+"""Maps that read along another axis than they write, on a CPU: through squares that are turned in registers.
+
+    for each tile:
+        squares of what is read, turned, into memory of the task's own
+        along the last axis: everything else, from there
+
+The loops over a square have lengths of the kernel's structure, so that the emitter sees what they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from jitgrad.ir import dtypes, scalar
+from jitgrad.ir.scalar import Expr, Fn
+
+from ..fuse.element import Element
+from ..loops.ir import Stmt, loop_var
+from .group_lowering import GroupLowering
+from .kernel_builder import KernelBuilder, Launch, Tile
+from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, nest
+from .nest import Axis
+from .transposed import masked_element
+
+_TALL: Final = 32  # of a task, along the axis that is contiguous in what is read
+_WIDE: Final = 64  # of a tile, along the axis that is contiguous in what is written
+_LEAST: Final = 8
+_ZERO: Final = scalar.const(0)
+
+
+def fits_squares(read: Sequence[Element], crossed: Axis, last: Axis) -> bool:
+    """Whether such elements are turned in registers: axes shorter than half a square would leave most of it empty."""
+    if min(crossed.extent, last.extent) < _LEAST:
+        return False
+    return all(e.dtype is not dtypes.bool_ and e.dtype.itemsize > 1 for e in read)
+
+
+def lower_squares(lowering: GroupLowering, loops: Sequence[Axis], crossed: Axis, read: Sequence[Element]) -> Launch:
+    """One launch, a task for each block of the crossed axis."""
+    b, last = lowering.builder(), loops[-1]
+    b.use_axes(loops)
+    side = min(64 // max(e.dtype.itemsize for e in read), 16)
+    blocks = Axis((loop_var("blocks"),), -(-crossed.extent // _TALL))
+    tasks = [*(a for a in loops if a not in (crossed, last)), blocks]
+    b.split(TASK, tasks)
+    tile = loop_var("tile")
+    corner = b.finish(blocks.var) * scalar.const(_TALL), tile * scalar.const(_WIDE)
+    held = [Tile(e.dtype, _TALL * _WIDE) for e in read]
+    body = [s for e, t in zip(read, held) for s in _turned(b, crossed, last, corner, side, e, t)]
+    body += _written(lowering, b, crossed, last, corner, dict(zip(read, held)))
+    headers = [
+        Header(TASK, _ZERO, b.length(tasks), PARALLEL),
+        Header(tile, _ZERO, b.slot(("tiles", _WIDE), -(-last.extent // _WIDE)), SERIAL),
+    ]
+    extent = math.prod(a.extent for a in tasks)
+    return b.launch(nest(headers, body), extent, lowering.operations, lowering.label())
+
+
+def _turned(
+    b: KernelBuilder, crossed: Axis, last: Axis, corner: tuple[Expr, Expr], side: int, e: Element, tile: Tile
+) -> tuple[Stmt, ...]:
+    """Squares of one element; zero where there is nothing."""
+    across, down, row, column = (loop_var(name) for name in ("across", "down", "row", "column"))
+    i, j = down * scalar.const(side) + column, across * scalar.const(side) + row
+    b.place[crossed.var], b.place[last.var] = corner[0] + i, corner[1] + j
+    b.forget()
+    inside = (crossed.var < b.extent(crossed)) & (last.var < b.extent(last))
+    value = b.finish(masked_element(e, inside))
+    store = b.store_scratch(tile, i * scalar.const(_WIDE) + j, value)
+    headers = [
+        Header(across, _ZERO, _squares(b.extent(last) - corner[1], side, _WIDE), SERIAL),
+        Header(down, _ZERO, _squares(b.extent(crossed) - corner[0], side, _TALL), SERIAL),
+        Header(row, _ZERO, scalar.const(side), SERIAL),
+        Header(column, _ZERO, scalar.const(side), VECTOR),
+    ]
+    return nest(headers, [store])
+
+
+def _squares(left: Expr, side: int, most: int) -> Expr:
+    """How many squares there are along an axis of a tile, of `left` elements or of as many as `most`."""
+    needed = scalar.apply(Fn.SHR, left + (side - 1), side.bit_length() - 1)
+    return scalar.minimum(needed, scalar.const(most // side))
+
+
+def _written(
+    lowering: GroupLowering, b: KernelBuilder, crossed: Axis, last: Axis, corner: tuple[Expr, Expr],
+    held: dict[Element, Tile],
+) -> tuple[Stmt, ...]:  # fmt: skip
+    """What is stored, line by line."""
+    i, j = loop_var("i"), loop_var("j")
+    b.place[crossed.var], b.place[last.var] = corner[0] + i, corner[1] + j
+    b.forget()
+    for e, tile in held.items():
+        b.substitute(e, b.load_scratch(tile, i * scalar.const(_WIDE) + j))
+    stores = lowering.store_full(b, lowering.full_stores)
+    headers = [
+        Header(i, _ZERO, scalar.minimum(scalar.const(_TALL), b.extent(crossed) - corner[0]), SERIAL),
+        Header(j, _ZERO, scalar.minimum(scalar.const(_WIDE), b.extent(last) - corner[1]), VECTOR),
+    ]
+    return nest(headers, stores)
