@@ -454,6 +454,6 @@ def test_a_first_step_of_much_work_is_compiled_and_one_of_little_is_not():
         jg.compile(step)(jg.ones(n, n))
         return counters.graphs - before, weight.detach().clone()
 
-    (few, _), (many, trained) = first_call(8), first_call(512)
+    (few, _), (many, trained) = first_call(8), first_call(1024)
     assert few == 0 and many >= 1
-    np.testing.assert_allclose(trained.numpy(), np.full((512, 512), 1 / 512 - 0.1, "f4"), rtol=1e-5)
+    np.testing.assert_allclose(trained.numpy(), np.full((1024, 1024), 1 / 1024 - 0.1, "f4"), rtol=1e-5)
