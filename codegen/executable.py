@@ -132,7 +132,7 @@ class Executable:
         if not self._arena_bytes:
             self._enter(arrays, None, 0)
             return outputs
-        arena = buffers.take(self._arena_bytes)
+        arena = buffers.lend(self._arena_bytes)
         try:
             self._enter(arrays, arena, ctypes.addressof(arena))
         finally:

@@ -300,7 +300,7 @@ class Tracer(Asking, Drawing):
             assert t._view is not None
             views = t._view.origin_ops
             new = self.emit(WriteView(views), [self.value(origin), new])[0] if views else new
-        for v in self._sharing(root):
+        for v in self.sharing(root):
             if rebases and _origin(v) is origin:
                 ops = () if v is origin or v._view is None else v._view.origin_ops
                 self._set(v, self._derive(content if seen else new, ops))
@@ -311,7 +311,7 @@ class Tracer(Asking, Drawing):
             state.written = True
             self.writes.append((len(self.builder.nodes), state, state.value))
 
-    def _sharing(self, root: Tensor) -> list[Tensor]:
+    def sharing(self, root: Tensor) -> list[Tensor]:
         """The tensors of this trace whose memory is that of `root`, itself first."""
         storage = root._storage
         views = [] if storage is None else [v for ref in storage.views if (v := ref()) is not None]

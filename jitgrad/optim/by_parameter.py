@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..mode import local
 from ..tensor import Tensor
 from .launch import launched
 from .optimizer import Optimizer
+from .repeated import Updates
 from .update import assign, loss_of, move, scalar, with_gradients
 
 
@@ -33,11 +35,14 @@ class ByParameter(Optimizer):
         loss = loss_of(closure)
         if launched(self):
             return loss
+        updates = Updates()
         for group in self.param_groups:
             with set_grad_enabled(bool(group.get("differentiable")) and local.mode.grad):
                 numbers = self._read_numbers(group)
                 for p, grad in with_gradients(group):
-                    self._update(p, grad, self._state_of(p, group), group, numbers)
+                    state = self._state_of(p, group)
+                    one = functools.partial(self._update, p, grad, state, group, numbers)
+                    updates.update(p, grad, state, group, one)
         return loss
 
     def update_traced(self, group: dict[str, Any], p: Tensor) -> None:

@@ -344,3 +344,13 @@ def test_texts_of_all_stages(tmp_path):
 def test_importing_the_package_does_not_load_numba():
     code = "import sys, jitgrad.codegen; assert not {'numba', 'llvmlite', 'scipy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_call_may_borrow_an_arena_that_is_larger():
+    pool = BufferPool()
+    block = pool.take(3000)
+    pool.give(block)
+    assert pool.lend(2000) is block and pool.kept == 0
+    pool.give(block)
+    assert pool.lend(1000) is not block
+    assert pool.lend(3000) is block
