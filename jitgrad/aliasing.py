@@ -274,7 +274,7 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     elements are equal, so that `t` may show an element of memory more than once.
     """
     check_writable(t, what)
-    if value.shape != t.shape:
+    if value._data.shape != t._data.shape:
         raise located(
             ShapeError(f"{what}: result shape {tuple(value.shape)} does not fit the written {tuple(t.shape)}")
         )
@@ -312,6 +312,8 @@ def check_memory(t: Tensor, what: str, uniform: bool = False) -> None:
     """Raise if an element of the memory of `t` is several of its elements, unless what is written is `uniform`."""
     if isinstance(t._data, LevelData):
         return  # its parts are looked at when they are written
+    if t._data.__class__ is np.ndarray and (flags := t._data.flags).c_contiguous and flags.writeable:
+        return
     data = layout(t)
     read_only = isinstance(t._data, (np.ndarray, DeviceArray)) and not t._data.flags.writeable
     if data is None or read_only or (not uniform and data.size and 0 in _strides_of_long_axes(data)):

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import ml_dtypes
+import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentTypeError, DTypeError, OperationError, ShapeError
@@ -17,6 +18,8 @@ from jitgrad.ir.ops.select import Where
 
 from ..dispatch import apply
 from ..errors import located
+from ..hot_path import SMALL
+from ..mode import local
 from ..promotion import Number, float_dtype, result_dtype
 from ..tensor import Tensor, truth
 from .pointwise import Operand, broadcast, broadcast_shape, check_tensor, convert, expand, filled, operand
@@ -145,8 +148,16 @@ def equal(input: Tensor, other: Tensor) -> bool:
     True
     """
     x, y = check_tensor(input, "equal"), check_tensor(other, "equal")
-    if x.shape != y.shape:
+    a, b = x._data, y._data
+    if a.shape != b.shape:
         return False
+    if (
+        local.mode.tracer is None
+        and a.__class__ is b.__class__ is np.ndarray
+        and a.dtype == b.dtype
+        and a.size <= SMALL
+    ):
+        return bool((a == b).all())
     same = apply(Eq(), *broadcast("equal", result_dtype(x, y), x, y))
     return truth(apply(All(tuple(range(same.ndim)), False), same))
 
