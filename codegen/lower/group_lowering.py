@@ -19,6 +19,7 @@ from ..fuse.groups import Group, Level, outer_index, variables_of
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
 from ..loops.ir import AccRef, Init, Stmt, Update, acc_ref
+from ..loops.walk import loads
 from .kernel_builder import KernelBuilder
 from .nest import Axis, merge_axes, uses_of
 from .tuning import CPU_TUNING, Tuning
@@ -107,14 +108,21 @@ class GroupLowering:
         return memo[expr]
 
     def store_full(self, b: KernelBuilder, roots: Sequence[Root]) -> list[Stmt]:
-        """Stores of values over the whole domain. All are computed before any, where one overwrites an operand."""
+        """Stores of values over the whole domain. All are computed before any, where one overwrites what one reads."""
         values = [b.finish(self.expression(r)) for r in roots]
         inits: list[Stmt] = []
-        if any(r.value in self.in_place for r in roots):
+        if any(r.value in self.in_place for r in roots) or self._reads_stored(b, roots, values):
             held = [self.new_accumulator(v.dtype) for v in values]
             inits = [Init(a.index, v) for a, v in zip(held, values)]
             values = list(held)
         return inits + [b.store(r.number, self.group.index, v) for r, v in zip(roots, values)]
+
+    def _reads_stored(self, b: KernelBuilder, roots: Sequence[Root], values: Sequence[Expr]) -> bool:
+        """Whether one of several values reads memory that another is stored to: what is kept there for both."""
+        if len(roots) < 2:
+            return False
+        stored = {b.buffer(self.program.values[r.number]) for r in roots}
+        return any(e.buffer in stored for e in loads(values))
 
     def outer_index(self, root: Root) -> Index:
         """Where an outer value's element is stored."""

@@ -26,7 +26,7 @@ from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.creation import full_like
-from jitgrad.ir.ops.select import Where
+from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.scalar import Fn
 from jitgrad.ir.types import TensorType
@@ -121,3 +121,20 @@ def test_transposed_reads_of_every_size(shape, dtype):
     want = interpreter.run(graph, inputs)
     for native in (False, True):
         np.testing.assert_array_equal(run_graph(graph, inputs, native)[0], want[0])
+
+
+def test_results_that_read_what_another_keeps_are_computed_before_it_is_stored():
+    """The same weights in three types: all from exponentials in the first one's memory."""
+
+    def weights(b, x):
+        y = softmax(b, x)
+        return y, b(Convert(dtypes.bfloat16), y), b(Convert(dtypes.int32), b(Mul(), y, full_like(b, y, 1e4)))
+
+    types = [f32(9, 50)]
+    graph, inputs = build(types, weights), arrays(types)
+    want = interpreter.run(graph, inputs)
+    for native in (False, True):
+        got = run_graph(graph, inputs, native)
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-5)  # exponentials and sums of two makers
+        np.testing.assert_allclose(got[1].astype("f4"), want[1].astype("f4"), rtol=2**-7)  # one place of bfloat16
+        np.testing.assert_allclose(got[2], want[2], atol=1)
