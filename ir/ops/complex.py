@@ -101,7 +101,8 @@ class Imag(_Part):
 
 
 def _make_complex(real: Array, imag: Array) -> Array:
-    out = np.where(np.array(True), real, imag).astype(np.result_type(real.dtype, np.complex64))  # lies as the operands do
+    lies = np.where(np.array(True), real, imag)  # in memory as the operands do
+    out = lies.astype(np.result_type(real.dtype, np.complex64))
     out.imag = imag
     return out
 
