@@ -226,7 +226,7 @@ class Tracked:
 
     # what code may learn of it
 
-    def _compare(self, relation: Callable[[Any, Any], bool], other: Any) -> bool:
+    def _compare(self, relation: Callable[[Any, Any], bool], other: Any) -> Any:
         if not isinstance(other, int | float | Tracked):
             return NotImplemented
         if isinstance(other, Tracked) and other.recording is not self.recording:
@@ -237,22 +237,22 @@ class Tracked:
             return holds
         return self.recording.require(relation, self, other, holds)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         return self is other or self._compare(operator.eq, other)
 
-    def __ne__(self, other: object) -> bool:
+    def __ne__(self, other: object) -> Any:
         return self is not other and self._compare(operator.ne, other)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Any) -> Any:
         return self._compare(operator.lt, other)
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Any) -> Any:
         return self._compare(operator.le, other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Any) -> Any:
         return self._compare(operator.gt, other)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: Any) -> Any:
         return self._compare(operator.ge, other)
 
     def __bool__(self) -> bool:
@@ -393,7 +393,7 @@ def _now(x: Any) -> Any:
 def _recording_of(x: Any) -> Recording | None:
     """The recording of a tracked number in `x`."""
     if x.__class__ is Tracked:
-        return x.recording  # type: ignore[no-any-return]
+        return x.recording
     parts: Any = ()
     if x.__class__ is tuple:
         parts = x

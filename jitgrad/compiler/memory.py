@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from numpy.lib.array_utils import byte_bounds
 
 from ..arrays import Data, may_share_memory
 from ..backend import DeviceArray
@@ -37,6 +39,33 @@ def overlaps_itself(array: Array) -> bool:
             return True
         reach += stride * (length - 1)
     return False
+
+
+class Spans:
+    """The bytes from the first to the last of arrays, looked up once for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Array, int, int]] = {}
+
+    def meet(self, array: Array, others: Iterable[Array]) -> bool:
+        """Whether one of `others` may share memory with `array`: the same as `may_share_memory`."""
+        if array.__class__ is DeviceArray:
+            return any(may_share_memory(x, array) for x in others)
+        known = self._known
+        _, low, high = known.get(id(array)) or self._span(array)
+        for x in others:
+            _, start, stop = known.get(id(x)) or self._span(x)
+            if start < high and low < stop:
+                return True
+        return False
+
+    def _span(self, array: Array) -> tuple[Array, int, int]:
+        if array.__class__ is DeviceArray or array.size == 0:
+            found = array, 0, 0
+        else:
+            found = array, *byte_bounds(array)
+        self._known[id(array)] = found  # with the array, whose identity is nobody else's as long as it lives
+        return found
 
 
 def owner(array: Array) -> int:

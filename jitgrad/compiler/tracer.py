@@ -46,7 +46,7 @@ from .drawing import Drawing
 from .fingerprint import fingerprint
 from .handlers import in_handler, located_at, not_one_graph
 from .materialise import run_segment
-from .memory import overlaps_itself
+from .memory import Spans, overlaps_itself
 from .placement import Placement
 from .questions import Question, refusal
 from .sources import (
@@ -118,7 +118,7 @@ class Tracer(Asking, Drawing):
         self._arguments = arguments
         self._location: Any = None
         self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
-        self._written: dict[int, Tensor] = {}
+        self._written, self._spans = dict[int, Tensor](), Spans()
         self.writes: list[tuple[int, Outside, Value]] = []  # after how many nodes, to what, its value then
         self.placement = Placement()
         self.met: dict[Value, Tensor] | None = None  # in a part that is computed again: the tensors of its operands
@@ -371,10 +371,9 @@ class Tracer(Asking, Drawing):
             self.materialise("an in-place write reaches a tensor of which several elements share memory")
             return True
         others = [s.tensor for s in self.outside.values() if s.slot is not None] + list(self._arguments.values())
-        for other in others:
-            if other is not root and may_share_memory(other._data, root._data):
-                self.materialise("an in-place write reaches memory that another argument shares")
-                return True
+        if self._spans.meet(root._data, [t._data for t in others if t is not root]):
+            self.materialise("an in-place write reaches memory that another argument shares")
+            return True
         self._written[id(root)] = root
         return False
 

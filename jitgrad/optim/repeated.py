@@ -28,13 +28,13 @@ class Updates:
     """The updates of one step, in the trace that is going on."""
 
     def __init__(self) -> None:
-        self._tracer = local.mode.tracer
+        self._tracer: Any = local.mode.tracer
         self._known: dict[Any, _Update] = {}
 
     def update(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: Any, trace: Callable[[], None]) -> None:
         """Do what `trace` does to `p` and `state`, which depends on these tensors and the group alone."""
         tensors = [p, grad, *state.values()]
-        tracer = self._tracer
+        tracer: Any = self._tracer
         values = [tracer.value(t) for t in tensors] if self._may_repeat(tensors) else []
         if not values or any(tracer.layout.of(v) is not None for v in values):
             return trace()
@@ -54,7 +54,7 @@ class Updates:
 
     def _may_repeat(self, tensors: Sequence[Any]) -> bool:
         """Whether the tensors are each other's and everybody's strangers, in a trace of one graph."""
-        tracer = self._tracer
+        tracer: Any = self._tracer
         if tracer is None or local.mode.tracer is not tracer or tracer.reruns or not tracer.cuts_in_place:
             return False
         if local.mode.grad or local.mode.levels or len({id(t) for t in tensors}) < len(tensors):
