@@ -45,7 +45,7 @@ class Updates:
         start, draws = len(tracer.builder.nodes), len(tracer.draws)
         trace()
         is_same = len(state) == len(tensors) - 2 and all(map(operator.is_, state.values(), tensors[2:]))
-        if local.mode.tracer is tracer and is_same and len(tracer.draws) == draws:
+        if local.mode.tracer is self._tracer and is_same and len(tracer.draws) == draws:
             after = [tracer.value(t) for t in tensors]
             results = {
                 i: _written(v) for i, (v, before) in enumerate(zip(after, values, strict=True)) if v is not before
@@ -55,7 +55,7 @@ class Updates:
     def _may_repeat(self, tensors: Sequence[Any]) -> bool:
         """Whether the tensors are each other's and everybody's strangers, in a trace of one graph."""
         tracer: Any = self._tracer
-        if tracer is None or local.mode.tracer is not tracer or tracer.reruns or not tracer.cuts_in_place:
+        if tracer is None or local.mode.tracer is not self._tracer or tracer.reruns or not tracer.cuts_in_place:
             return False
         if local.mode.grad or local.mode.levels or len({id(t) for t in tensors}) < len(tensors):
             return False
