@@ -79,7 +79,8 @@ class Executable:
         self._segments = tuple(segments)
         self._has_host = any(isinstance(s, HostSegment) for s in segments)
         self._is_shared = any(isinstance(s, NativeSegment) and s.is_shared for s in segments)
-        self._text, self._whole = (text, None) if isinstance(text, DumpText) else (None, text)
+        self._text: DumpText | None = text if isinstance(text, DumpText) else None
+        self._whole: Callable[[], Executable] | None = None if isinstance(text, DumpText) else text
         self._inputs = tuple((t.shape, t.dtype.np) for t in frame.inputs)
         self._first_output = len(frame.inputs)
         self._outputs = tuple(

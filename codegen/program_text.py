@@ -25,8 +25,13 @@ _LONGEST: Final = 200  # parts of an expression
 class Compiled(Protocol):
     """What is printed."""
 
-    plan: Plan
-    kernels: tuple[Any, ...]
+    @property
+    def plan(self) -> Plan:
+        """The plan."""
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """Its kernels' machine code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import JitgradError
+from jitgrad.ir.fields import may_hold_graphs
 from jitgrad.ir.graph import Graph, Node
 from jitgrad.ir.parser import parse
 from jitgrad.ir.printer import canonical_text, to_text
-from jitgrad.ir.rewrite import may_hold_graphs
 from jitgrad.ir.verify import sub_graphs
 
 from .cache import COUNTERS, disk_cache, source_stamp
