@@ -22,6 +22,7 @@ from .tile_memory import declared
 
 _NUMBERS: Final = ("rows", "inner", "columns", "by_row", "by_inner", "blocks", "chunks", "chunk")
 _AHEAD: Final = 16  # steps along the contracted axis
+_TERMS: Final = 4  # in one iteration, so that addresses are reckoned once for them
 
 
 def emit_factor(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
@@ -66,20 +67,33 @@ class _Factor(TileBuilder):
             for cell in row:
                 b.store(self.zero, cell)
         rows = [self.at(x, self.product(n["by_row"], r)) for r in range(kernel.rows)]
-        with self.loop(n["inner"]) as k:
-            self._fetch(self.at(rows[0], self.product(self.sum(k, _AHEAD), n["by_inner"])))
-            step = self.product(k, n["by_inner"])
-            here = self.at(panel, self.product(k, self.width))
-            factors = [self.read(self.at(here, v * self.lanes)) for v in range(kernel.vectors)]
-            for place, row in zip(rows, sums):
-                value = self.spread(self.at(place, step))
-                for factor, cell in zip(factors, row):
-                    b.store(self.fma(value, factor, b.load(cell, typ=self.vector)), cell)
+        whole = b.and_(n["inner"], I64(-_TERMS))
+        with self.loop(whole, step=_TERMS) as k:
+            for term in range(_TERMS):
+                self._add(rows, panel, k, term, sums)
+        with self.loop(n["inner"], start=whole) as k:
+            self._add(rows, panel, k, 0, sums)
         for r, row in enumerate(sums):
             for v, cell in enumerate(row):
                 mask = self.between(I64(0), b.sub(left, I64(v * self.lanes)))
                 address = self.at(target, self.product(n["columns"], r), v * self.lanes)
                 self.write_some(address, b.load(cell, typ=self.vector), mask)
+
+    def _add(self, rows: list[ir.Value], panel: ir.Value, k: ir.Value, term: int, sums: list[list[ir.Value]]) -> None:
+        """Term `k + term` of all sums."""
+        b = self.b
+        if self.kernel.turned[0]:
+            by_inner = self.n["by_inner"]
+            self._fetch(self.at(rows[0], self.product(self.sum(k, term + _AHEAD), by_inner)))
+            rows = [self.at(place, self.product(self.sum(k, term), by_inner)) for place in rows]
+        else:
+            rows = [self.at(self.at(place, k), term) for place in rows]
+        here = self.at(self.at(panel, self.product(k, self.width)), term * self.width)
+        factors = [self.read(self.at(here, v * self.lanes)) for v in range(self.kernel.vectors)]
+        for place, row in zip(rows, sums):
+            value = self.spread(place)
+            for factor, cell in zip(factors, row):
+                b.store(self.fma(value, factor, b.load(cell, typ=self.vector)), cell)
 
     def _fetch(self, address: ir.Value) -> None:
         """Ask for memory that will be read: where `x` is transposed, the machine does not foresee its long strides."""
