@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph
-from jitgrad.ir.interpreter import apply_reference, evaluate, run
+from jitgrad.ir.interpreter import apply_reference, evaluate
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op, Pointwise, View
 from jitgrad.ir.types import TensorType
@@ -30,6 +30,7 @@ from .tape import Storage, TapeNode, residual_mask, watch
 from .tensor import Tensor, tensor_type, wrap
 
 _LARGE = 4096  # elements; below, nothing but NumPy is asked
+_MUCH = 1 << 20  # elements, from which a composite in the first run of a gradient is worth a kernel
 _LAID_OUT = (Pointwise, View)  # ops whose results lie in memory as their operands do; others are row-major
 
 _FLOATING = "fcV"  # NumPy's kinds of the types that have gradients; V is bfloat16
@@ -206,7 +207,16 @@ def run_data(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     for x in inputs:
         if x.__class__ is DeviceArray:
             return run_graph_on_device(graph, inputs, x.device)
-    return run(graph, inputs)
+    return evaluate(graph, inputs, _apply_here)
+
+
+def _apply_here(op: Op, data: Sequence[Any]) -> Sequence[Any]:
+    """By NumPy; but what a composite of much data takes of memory there may grow with its square."""
+    if not type(op).has_decomposition() or sum(map(np.size, data)) < _MUCH:
+        return apply_reference(op, data)
+    data = [x if x.flags.c_contiguous else x.copy() for x in data]  # as kernels take them
+    types = tuple([tensor_type(x.shape, x.dtype) for x in data])
+    return run_op(op, data, types, infer(op, types))
 
 
 def edge(t: Tensor) -> Any:

@@ -1,6 +1,7 @@
 """Attention that is written out, compiled: by tiles where nothing else needs the weights, and always as eager code."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -120,3 +121,15 @@ def test_second_derivatives(grouped):
     for _ in range(2):
         for got, expected in zip(step(*arrays), want, strict=True):
             np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-9, atol=1e-11)
+
+
+def test_first_gradient_of_long_sequences_has_no_matrix_of_weights_either():
+    rng = np.random.default_rng(0)
+    q, k, v = (jg.from_numpy(rng.standard_normal((1, 2, 3000, 64), np.float32)).requires_grad_() for _ in range(3))
+    tracemalloc.start()
+    try:
+        F.scaled_dot_product_attention(q, k, v).sum().backward()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * 3000 * 3000 * 4
