@@ -25,6 +25,7 @@ from ..functions.dims import Dims, normalize_dim, reduced_axes
 from ..functions.pointwise import broadcast, check_tensor, convert, expand, filled, pointwise
 from ..functions.reductions import reduction
 from ..functions.statistics import root
+from ..hot_path import hot
 from ..tensor import Tensor
 from .arguments import column, epsilon, floating, function, matrices, square
 from .solving import inverse_and_info
@@ -111,6 +112,7 @@ def _masked_power(x: Tensor, is_zero: Tensor, exponent: float) -> Tensor:
     return apply(Where(), is_zero, filled(shape, dtype, 0.0 if exponent > 0 else math.inf), powered)
 
 
+@hot
 @function
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
@@ -203,6 +205,7 @@ def matrix_norm(
     return matrix_norm_of(name, x, ord, _matrix_dims(name, x, dim), bool(keepdim))
 
 
+@hot
 @function
 def norm(
     A: Tensor, ord: Order = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
