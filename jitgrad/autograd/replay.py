@@ -112,11 +112,11 @@ def _scan(roots: Sequence[Any]) -> _Tape | None:
                 if not _add_leaf(e, numbers, leaves, parts):
                     return None
                 continue
-            number = numbers.get(made_by)
-            if number is None:
-                number = numbers[made_by] = len(numbers)
-                heappush(heap, (-made_by.seq, number, made_by))
-            add(number)
+            found = numbers.get(made_by)
+            if found is None:
+                found = numbers[made_by] = len(numbers)
+                heappush(heap, (-made_by.seq, found, made_by))
+            add(found)
     tape.key = tuple(parts)
     return tape if nodes else None
 
@@ -137,7 +137,7 @@ def _start(roots: Sequence[Any], numbers: dict[Any, int], parts: list[Any]) -> l
 
 def _add_leaf(leaf: Any, numbers: dict[Any, int], leaves: list[Tensor], parts: list[Any]) -> bool:
     """Write down an edge to a leaf; False if it is none in host memory, or has hooks."""
-    if not isinstance(leaf, Tensor) or leaf._hooks:
+    if not isinstance(leaf, Tensor) or leaf._hooks:  # type: ignore[attr-defined]
         return False
     number = numbers.get(id(leaf))
     if number is None:
