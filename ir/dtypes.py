@@ -20,7 +20,7 @@ class DType:
         self.short = short
         self.np: np.dtype[Any] = np.dtype(np_type)
         self.kind = kind
-        self.itemsize = self.np.itemsize
+        self.itemsize: int = self.np.itemsize
         self.is_signed = is_signed
 
     @property

@@ -19,9 +19,10 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 Terms: TypeAlias = "dict[tuple[int, ...], int]"  # coefficients by the numbers of the factors they belong to
+T = TypeVar("T")
 
 
 class Changed(Exception):
@@ -404,14 +405,16 @@ def _recording_of(x: Any) -> Recording | None:
     return next((found for y in parts if (found := _recording_of(y)) is not None), None)
 
 
-def computed(fn: Callable[..., Any], *args: Any) -> Any:
+def computed(fn: Callable[..., T], *args: Any) -> T:
     """`fn(*args)`, a number, computed anew at other numbers; for functions that go by sizes in many steps.
 
     >>> computed(max, 3, 4)
     4
     """
     recording = next((found for x in args if (found := _recording_of(x)) is not None), None)
-    return fn(*args) if recording is None else recording.apply(fn, fn(*map(_now, args)), *args)
+    if recording is None:
+        return fn(*args)
+    return cast("T", recording.apply(fn, fn(*map(_now, args)), *args))
 
 
 def decided(fn: Callable[..., Any], *args: Any) -> Any:

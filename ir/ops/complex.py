@@ -101,8 +101,8 @@ class Imag(_Part):
 
 
 def _make_complex(real: Array, imag: Array) -> Array:
-    lies = np.where(np.array(True), real, imag)  # in memory as the operands do
-    out = lies.astype(np.result_type(real.dtype, np.complex64))
+    lies: Array = np.where(np.array(True), real, imag)  # in memory as the operands do
+    out: Array = lies.astype(np.result_type(real.dtype, np.complex64))
     out.imag = imag
     return out
 
