@@ -28,7 +28,7 @@ _UNWRITTEN = itertools.repeat(0)
 
 
 class _Route:
-    """Where a plan's inputs are on a tape, as (node, slot, NumPy dtype), and the numbers of its results' leaves."""
+    """Where a plan's inputs are on a tape, as (node, slot, dtype, shape), and the numbers of its results' leaves."""
 
     __slots__ = ("entry", "inputs", "is_small", "leaves", "native")
 
@@ -37,7 +37,10 @@ class _Route:
         plan = entry.plan
         self.entry = entry
         self.inputs = tuple(
-            [(last - i, slot, v.type.dtype.np) for (i, slot), v in zip(plan.residuals, plan.graph.inputs, strict=False)]
+            [
+                (last - i, slot, v.type.dtype.np, v.type.shape)
+                for (i, slot), v in zip(plan.residuals, plan.graph.inputs, strict=False)
+            ]
         )
         self.is_small = sum([v.type.numel for v in (*plan.graph.inputs, *plan.graph.outputs)]) <= _SMALL
         self.native: Any = None  # the executable of a small plan, called the shortest way
@@ -56,7 +59,7 @@ class _Tape:
     def __init__(self) -> None:
         self.nodes: list[TapeNode] = []
         self.leaves: list[Tensor] = []
-        self.written = False  # whether something saved may be of memory that had been written to
+        self.written = False  # whether what two nodes saved of one value may differ
         self.key: tuple[Any, ...] = ()
 
 
@@ -109,6 +112,8 @@ def _scan(roots: Sequence[Any]) -> _Tape | None:
                 made_by, index = e
                 add(-1 - index)  # no number of a node
             if made_by.__class__ is not TapeNode:
+                if (data := saved[i]) is not None and data is not made_by._data:
+                    tape.written = True  # the leaf has got other memory since
                 if not _add_leaf(e, numbers, leaves, parts):
                     return None
                 continue
@@ -167,12 +172,14 @@ def run(roots: Sequence[Any], cotangents: Sequence[Any], retain: bool) -> list[t
     else:
         is_new = False
     inputs = []
-    for i, slot, dtype in route.inputs:
+    for i, slot, dtype, shape in route.inputs:
         x = nodes[i].saved[slot]
         if x.__class__ is not _ndarray:
             if x.__class__ not in _NUMBERS:
                 return None
             x = np.asarray(x, dtype)
+        if x.shape != shape or x.dtype != dtype:  # a leaf's type is another than it was when it was used
+            return None
         inputs.append(x)
     for g in cotangents:
         if g.__class__ is not _ndarray:

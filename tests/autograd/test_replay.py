@@ -1,5 +1,7 @@
 """The short way backward, of structures seen before."""
 
+import pytest
+
 import jitgrad as jg
 
 
@@ -14,3 +16,33 @@ def test_structures_that_differ_in_the_order_of_operands_alone_are_two():
         x = jg.tensor([2.0, 1.0, 4.0], requires_grad=True)
         step(x, flip).backward()
         assert x.grad.tolist() == ([-1.0, 0.0, 0.5] if flip else [0.25, 0.0, -0.125])
+
+
+def test_leaves_that_get_other_memory_before_backward():
+    """What was saved of a leaf is of the type it had then; the plan for its present type would read past its end."""
+
+    def step(size, then=None):
+        x = jg.ones(size, dtype=jg.float64, requires_grad=True)
+        y = (x * x * x).sum()
+        if then is not None:
+            x.data = then
+        y.backward()
+        return x.grad
+
+    for _ in range(4):
+        assert step(4).tolist() == [3.0] * 4
+        assert step(400).sum().item() == 1200
+    for other in (jg.ones(400, dtype=jg.float64), jg.ones(4)):
+        with pytest.raises(RuntimeError):
+            step(4, other)
+    assert step(4, jg.zeros(4, dtype=jg.float64)).tolist() == [3.0] * 4
+
+
+def test_a_leaf_with_other_memory_at_each_use():
+    for _ in range(4):
+        x, a = jg.tensor([1.0, 2.0], requires_grad=True), jg.tensor([3.0, 4.0], requires_grad=True)
+        y = x * a
+        x.data = jg.tensor([5.0, 6.0])
+        (y * y + x * a).sum().backward()
+        assert x.grad.tolist() == [21.0, 68.0]
+        assert a.grad.tolist() == [11.0, 38.0]
