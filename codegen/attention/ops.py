@@ -1,7 +1,8 @@
 """Attention as its kernels run it: ops of prepared graphs, in float32 and float64.
 
-With `chosen`, numbers of the mask take the place of scores, where they are numbers. Unless `zeros`, a query that sees
-no key gets what a softmax gives: nothing that is a number.
+With `chosen`, numbers of the mask take the place of scores, where they are numbers. Unless `zeros`, all is as a softmax
+has it: a query that sees no key gets nothing that is a number, and where all scores of a query are numbers like -1e9,
+weights are right, which the logarithm of their sum can't tell.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ class _Attention(TileOp):
 
 @op
 class TileAttention(_Attention):
-    """`AttentionLse`, by tiles."""
+    """`AttentionLse`, by tiles.
+
+    Unless `zeros`, each query's largest score and its share [..., l] take the place of the logarithms: weights are
+    `exp(scores - largest) * share`.
+    """
 
     scale: float
     causal: bool
@@ -44,22 +49,29 @@ class TileAttention(_Attention):
     name = "tile_attention"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """`AttentionLse`'s."""
-        return AttentionLse(self.scale, self.causal, self.groups).infer(*operands)
+        """`AttentionLse`'s, and the share."""
+        y, lse = AttentionLse(self.scale, self.causal, self.groups).infer(*operands)
+        return (y, lse) if self.zeros else (y, lse, lse)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
-        """`AttentionLse`'s, but for what is chosen and for queries that see no key."""
+        """`AttentionLse`'s, or a softmax's."""
         q, k, v, *mask = operands
+        if not self.zeros:
+            return self._softmax(q, k, v, mask)
         if self.chosen:
             rows = np.broadcast_to(np.eye(k.shape[-2], dtype=q.dtype), (*k.shape[:-1], k.shape[-2]))
             scores = self._scores(q, k, mask)
-            y, lse = AttentionLse(1.0).reference(scores, rows, v)
-        else:
-            y, lse = AttentionLse(self.scale, self.causal, self.groups).reference(*operands)
-        if not self.zeros:
-            blind = lse == np.inf
-            y, lse = np.where(blind[..., None], y.dtype.type(np.nan), y), np.where(blind, lse.dtype.type(np.nan), lse)
-        return y, lse
+            return AttentionLse(1.0).reference(scores, rows, v)
+        return AttentionLse(self.scale, self.causal, self.groups).reference(*operands)
+
+    def _softmax(self, q: Array, k: Array, v: Array, mask: Sequence[Array]) -> tuple[Array, ...]:
+        whole = AttentionLse(self.scale, self.causal, self.groups)
+        scores = self._scores(q, k, mask) if self.chosen else whole._scores_reference(q, k, mask)
+        with np.errstate(all="ignore"):
+            largest = scores.max(-1)
+            p = np.exp(scores - largest[..., None])
+            share = 1 / p.sum(-1)
+            return np.matmul(p * share[..., None], whole._each_reference(v)), largest, share
 
 
 @op

@@ -40,7 +40,8 @@ def find_attention(graph: Graph, target: TileTarget) -> Graph:
     """`graph` with attention by tiles in the place of what is written out."""
     graph = map_sub_graphs(graph, lambda g: find_attention(g, target))
     uses = _uses(graph)
-    found = [w for node in graph.nodes if (w := _written(graph, node, uses, target)) is not None]
+    order = {node: n for n, node in enumerate(graph.nodes)}
+    found = [w for node in graph.nodes if (w := _written(node, uses, target)) is not None and _is_ordered(w, order)]
     return _rewritten(graph, found, target) if found else graph
 
 
@@ -123,9 +124,13 @@ def _scaled(value: Value) -> tuple[Value, float] | None:
     return (y, number) if number is not None and isinstance(node.op, Mul) else None
 
 
-def _written(
-    graph: Graph, node: Node, uses: dict[Value, list[Node | None]], target: TileTarget
-) -> _Written | None:  # fmt: skip
+def _is_ordered(w: _Written, order: dict[Node, int]) -> bool:
+    """Whether the gradients begin behind the result: whoever writes them out may begin before."""
+    y = w.y.node
+    return w.start is None or (y is not None and order[y] < order[w.start])
+
+
+def _written(node: Node, uses: dict[Value, list[Node | None]], target: TileTarget) -> _Written | None:
     """What ends in this softmax's product, with the gradients that there are."""
     if (
         not isinstance(node.op, Softmax)
@@ -277,7 +282,7 @@ def _rewritten(graph: Graph, found: Sequence[_Written], target: TileTarget) -> G
 
 
 def _forward(b: Builder, w: _Written, env: dict[Value, Value]) -> tuple[Value, ...]:
-    """The results, the logarithms, and the operands."""
+    """The results, the largest scores, the shares, and the operands."""
     q, v = (env.get(x, x) for x in (w.q, w.v))
     turned = _turned(w.k)
     k = env.get(turned, turned) if turned is not None else transposed(b, env.get(w.k, w.k))
@@ -308,10 +313,11 @@ def _backward(
     b: Builder, w: _Written, made: Sequence[Value], env: dict[Value, Value], target: TileTarget
 ) -> tuple[Value, ...]:  # fmt: skip
     """The gradients in q, k transposed, and v."""
-    y, lse, q, k, v, *mask = made
+    y, largest, share, q, k, v, *mask = made
     assert w.g is not None
-    g = env.get(w.g, w.g)
-    delta = (Term(b, g) * Term(b, y)).sum(y.ndim - 1).apply(Reshape(lse.shape)).value
+    last = y.ndim - 1
+    g = Term(b, env.get(w.g, w.g)) * Term(b, share).expand_axis(last, y.shape)  # the weights' shares, for all keys
+    delta = (g * Term(b, y)).sum(last).apply(Reshape(largest.shape)).value
     op = TileAttention(w.scale, False, 1, w.choice is not None, False)
-    dq, dk, dv = gradients_by_tiles(b, op, (q, k, v, g, lse, delta, *mask), target)
+    dq, dk, dv = gradients_by_tiles(b, op, (q, k, v, g.value, largest, delta, *mask), target)
     return dq, transposed(b, dk), dv

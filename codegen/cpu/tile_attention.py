@@ -24,7 +24,10 @@ from .tile_attention_builder import AttentionBuilder
 
 
 def emit_attention(module: ir.Module, symbol: str, kernel: AttentionKernel, scales: bool) -> ir.Function:
-    """Add the kernel to `module`. Buffers: queries, keys, values, mask if there is one, results, logarithms."""
+    """Add the kernel to `module`. Buffers: queries, keys, values, mask if there is one, results, logarithms.
+
+    Unless it gives zeros, in place of logarithms the largest scores, and one over the sums.
+    """
     return _Attention(module, symbol, kernel, scales).run()
 
 
@@ -62,7 +65,11 @@ class _Attention(AttentionBuilder):
             self._finish(count)
             y = self.sum(self.place("y", outer, head), self.product(first, self.n("y_row")))
             self._store(self.at(self.y, y), count)
-            self._store_logarithms(self.at(self.lse, self.product(number, self.n("queries")), first), count)
+            place = self.sum(self.product(number, self.n("queries")), first)
+            if self.kernel.gives_zeros:
+                self._store_logarithms(self.at(self.lse, place), count)
+            else:
+                self._store_sums(self.at(self.lse, place), self.at(self.buffer(5 + masked), place), count)
         return self.finish()
 
     def _start(self, source: ir.Value, count: ir.Value) -> None:
@@ -205,6 +212,12 @@ class _Attention(AttentionBuilder):
             total = self.read(self.at(self.totals, i))
             peak = self.read(self.at(self.largest, i))
             found = b.fadd(peak, self.called(Fn.LOG, total))
-            if self.kernel.gives_zeros:
-                found = b.select(b.fcmp_ordered("==", total, self.zero), self.endless, found)
+            found = b.select(b.fcmp_ordered("==", total, self.zero), self.endless, found)
             self.write_some(self.at(lse, i), found, self.between(I64(0), b.sub(count, i)))
+
+    def _store_sums(self, largest: ir.Value, shares: ir.Value, count: ir.Value) -> None:
+        b, one = self.b, splat_constant(self.element, 1.0, self.lanes)
+        with self.loop(count, step=self.lanes) as i:
+            some = self.between(I64(0), b.sub(count, i))
+            self.write_some(self.at(largest, i), self.read(self.at(self.largest, i)), some)
+            self.write_some(self.at(shares, i), b.fdiv(one, self.read(self.at(self.totals, i))), some)

@@ -37,9 +37,12 @@ class AttentionKernel(TileKernel):
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Queries, keys, values, what the gradient needs (g, logarithms, delta), mask if there is one; results."""
+        """Queries, keys, values, what the gradient needs (g, logarithms, delta), mask if there is one; results.
+
+        The forward kernel's are the result and the logarithms, or unless `gives_zeros` the largest scores and shares.
+        """
         inputs = (6 if self.form == ATTENTION_GRAD else 3) + bool(self.mask)
-        outputs = 3 if self.form == ATTENTION_GRAD else 2
+        outputs = 3 if self.form == ATTENTION_GRAD or not self.gives_zeros else 2
         return (*[Buffer(self.dtype, "in")] * inputs, *[Buffer(self.dtype, "out")] * outputs)
 
     @property

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jitgrad as jg
+from jitgrad.codegen.attention.ops import TileAttention
 
 F = jg.nn.functional
 WAYS = {
@@ -133,3 +134,48 @@ def test_first_gradient_of_long_sequences_has_no_matrix_of_weights_either():
     finally:
         tracemalloc.stop()
     assert peak < 2 * 3000 * 3000 * 4
+
+
+@pytest.mark.parametrize("mask", [
+    lambda scores, m: scores.masked_fill(scores.detach() < 2, -1e9), lambda scores, m: scores + (m - 1) * 1e9,
+], ids=["filled", "added"])  # fmt: skip
+def test_weights_of_a_query_whose_keys_are_all_masked_by_a_number(mask):
+    """The logarithm of their sum is lost beside -1e9: weights are divided by the sum itself."""
+    masked = mask
+
+    def step(q, k, v, w, mask):
+        y = F.softmax(masked(q @ k.mT * 0.3, mask), -1) @ v
+        (y * w).sum().backward()
+        return y.detach()
+
+    arrays, mask = inputs(blind=True)
+    want = results(step, arrays, mask)
+    compiled = jg.compile(step)
+    for got, expected in zip(results(compiled, arrays, mask), want, strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-5)  # sums in another order
+    assert steps_of(compiled)[-2:] == ["tile_attention", "tile_attention_grad"]
+
+
+def test_products_of_weights_before_the_result():
+    def f(q, k, v, w):
+        p = F.softmax(q @ k.mT, -1)
+        return p.mT @ w, p @ v
+
+    arrays = [jg.from_numpy(x) for x in inputs()[0]]
+    for got, expected in zip(jg.compile(f)(*arrays), f(*arrays), strict=True):
+        np.testing.assert_allclose(got.numpy(), expected.numpy(), atol=1e-5)  # sums in another order
+
+
+def test_tile_ops_mean_what_a_softmax_means():
+    q, k, v, _ = (x.astype(np.float64) for x in inputs((), 9, 11)[0])
+    mask = np.full((9, 11), np.nan)
+    mask[3], mask[4, :5] = -1e9, -np.inf
+    for op, scores in (
+        (TileAttention(0.3, False, 1, False, False), q @ k.T * 0.3 + np.nan_to_num(mask)),
+        (TileAttention(0.3, False, 1, True, False), np.where(np.isnan(mask), q @ k.T * 0.3, mask)),
+    ):
+        y, largest, share = op.reference(q, k, v, mask if op.chosen else np.nan_to_num(mask))
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        np.testing.assert_allclose(y, p @ v, rtol=1e-12)
+        np.testing.assert_allclose(np.exp(scores - largest[:, None]) * share[:, None], p, rtol=1e-12)
