@@ -7,9 +7,11 @@ at all sizes; where it isn't, `Symbols.bound` says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from jitgrad.ir.tracked import Changed, Recording, Tracked
+
+_Pair: TypeAlias = tuple[type, Any, Any]  # of a number: its type, and what it is at one size and at the other
 
 
 class Symbols:
@@ -21,14 +23,13 @@ class Symbols:
         self._given: list[int] = []  # where the symbols are found
         self._varying: list[tuple[int, Tracked]] = []
         differing = [k for k, (a, b) in enumerate(zip(old, new, strict=True)) if a != b or type(a) is not type(b)]
-        known: dict[tuple[Any, Any], Any] = {}
-        for k in differing:
-            pair = (old[k], new[k])
+        known: dict[_Pair, Any] = {}
+        pairs = {k: (type(new[k]), old[k], new[k]) for k in differing}  # 2.0 is not the length 2
+        for k, pair in pairs.items():
             if pair not in known and _multiple(pair, known) is None:
                 known[pair] = self.recording.symbol(new[k])
                 self._given.append(k)
-        for k in differing:
-            pair = (old[k], new[k])
+        for k, pair in pairs.items():
             found = known.get(pair)
             if found is None:
                 found = known[pair] = _product(pair, known)
@@ -53,18 +54,19 @@ class Symbols:
                 raise Changed
 
 
-def _multiple(pair: tuple[Any, Any], known: dict[tuple[Any, Any], Any]) -> tuple[tuple[Any, Any], int] | None:
+def _multiple(pair: _Pair, known: dict[_Pair, Any]) -> tuple[_Pair, int] | None:
     """Of which known number it is a multiple at both sizes, and which."""
-    a, b = pair
-    if not isinstance(a, int) or not isinstance(b, int):
+    cls, a, b = pair
+    if cls is not int:
         return None
-    for x, y in known:
-        if isinstance(x, int) and x and y and a % x == 0 and a // x * y == b and a:
-            return (x, y), a // x
+    for other in known:
+        kind, x, y = other
+        if kind is int and x and y and a % x == 0 and a // x * y == b and a:
+            return other, a // x
     return None
 
 
-def _product(pair: tuple[Any, Any], known: dict[tuple[Any, Any], Any]) -> Any:
+def _product(pair: _Pair, known: dict[_Pair, Any]) -> Any:
     found = _multiple(pair, known)
     assert found is not None
     return known[found[0]] * found[1]

@@ -17,6 +17,9 @@ SIZES = (8, 7, 6, 1, 5, 0, 2, 64, 63, 300, 9, 1000)
 PROGRAMS = {
     "pointwise": "graph(%x: f32[{n},3]) -> (f32[{n},3]) { %y = tanh(%x) : f32[{n},3] %z = mul(%y, %x) : f32[{n},3]"
     " return %z }",
+    "a number like a length": "graph(%x: f32[3,{n}]) -> (f32[3], f32[3]) {"
+    " %c = full[shape=(3,), dtype=f32, value={n}.0]() : f32[3]"
+    " %s = sum[axes=(1,), keepdim=false](%x) : f32[3] %y = div(%s, %c) : f32[3] return %c, %y }",
     "softmax": "graph(%x: f32[{n},33]) -> (f32[{n},33]) { %y = softmax[axis=1](%x) : f32[{n},33] return %y }",
     "sums": "graph(%x: f32[{n},33]) -> (f32[33], f32[{n}], f32[]) {"
     " %a = sum[axes=(0,), keepdim=false](%x) : f32[33] %b = sum[axes=(1,), keepdim=false](%x) : f32[{n}]"
