@@ -117,6 +117,12 @@ class TileBuilder:
         """A vector into the kernel's own memory."""
         self.b.store(value, address, align=self.wide.itemsize)
 
+    def prefetch(self, address: ir.Value, writes: bool = False) -> None:
+        """Have the cache line at an address brought near, which may be one of no memory."""
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
+        call = declared(self.b.module, "llvm.prefetch.p0", kind)
+        self.b.call(call, [address, I32(int(writes)), I32(3), I32(1)])
+
     def spread(self, address: ir.Value) -> ir.Value:
         """One element of the kernel's own memory in every lane."""
         return splat(self.b, self.b.load(address, typ=self.element), self.lanes)

@@ -16,9 +16,8 @@ from typing import Final
 from llvmlite import ir
 
 from ..loops.tile import TileKernel
-from .emit_types import I32, I64, POINTER
+from .emit_types import I64
 from .tile_builder import TileBuilder
-from .tile_memory import declared
 
 _NUMBERS: Final = ("rows", "inner", "columns", "by_row", "by_inner", "blocks", "chunks", "chunk")
 _AHEAD: Final = 16  # steps along the contracted axis
@@ -84,7 +83,8 @@ class _Factor(TileBuilder):
         b = self.b
         if self.kernel.turned[0]:
             by_inner = self.n["by_inner"]
-            self._fetch(self.at(rows[0], self.product(self.sum(k, term + _AHEAD), by_inner)))
+            # The machine does not foresee these long strides.
+            self.prefetch(self.at(rows[0], self.product(self.sum(k, term + _AHEAD), by_inner)))
             rows = [self.at(place, self.product(self.sum(k, term), by_inner)) for place in rows]
         else:
             rows = [self.at(self.at(place, k), term) for place in rows]
@@ -94,12 +94,6 @@ class _Factor(TileBuilder):
             value = self.spread(place)
             for factor, cell in zip(factors, row):
                 b.store(self.fma(value, factor, b.load(cell, typ=self.vector)), cell)
-
-    def _fetch(self, address: ir.Value) -> None:
-        """Ask for memory that will be read: where `x` is transposed, the machine does not foresee its long strides."""
-        kinds = [POINTER, I32, I32, I32]
-        prefetch = declared(self.b.module, "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), kinds))
-        self.b.call(prefetch, [address, I32(0), I32(3), I32(1)])
 
 
 class _Turned(TileBuilder):

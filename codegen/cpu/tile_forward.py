@@ -13,11 +13,15 @@ end. Where rows are not dilated, the kernel's height and the input channels are 
 
 from __future__ import annotations
 
+from typing import Final
+
 from llvmlite import ir
 
 from ..loops.tile import PHASE_SLOTS, SLOTS, TileKernel
 from .emit_types import I64
 from .tile_builder import Numbers, TileBuilder
+
+_STREAMS: Final = 16  # channels read side by side: more than a core follows through memory would make it wait for each
 
 
 def emit_forward(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
@@ -39,7 +43,7 @@ class _Forward(TileBuilder):
         self.bias = self.buffer(2) if self.kernel.has_bias else None
         self.row_pitch = self.product(n["in_channels"], n["pitch"])
         self.plane = self.product(n["packed_rows"], self.row_pitch)
-        self.packed = self.scratch(self.sum(self.product(n["kernel_depth"], self.plane), self.lanes))
+        self.packed = self.scratch(self.product(n["kernel_depth"], self.plane))
         self.tile_row = self.product(n["columns"], n["phases"], self.width)
         self.tile = self.scratch(self.product(n["rows"], self.tile_row))
         with self.loop(self.end, start=self.begin) as task:
@@ -64,10 +68,12 @@ class _Forward(TileBuilder):
         with self.loop(last, start=first) as block:
             number = self.sum(self.product(group, n["blocks"]), block)
             weight = self.at(self.weight, self.product(number, n["weight_block"]), wide=True)
-            with self.loop(n["phases"]) as phase, self.loop(rows) as row:
-                self._row(row, phase, weight, number)
             length = self.minimum(self.product(n["columns"], n["phases"]), b.sub(n["out_width"], column))
-            self._unpack(self.at(self.y, out), self.product(block, self.width), rows, length)
+            place, first_channel = self.at(self.y, out), self.product(block, self.width)
+            with self.loop(n["phases"]) as phase, self.loop(rows) as row:
+                self._expect(place, first_channel, row, length)
+                self._row(row, phase, weight, number)
+            self._unpack(place, first_channel, rows, length)
 
     # Packing
 
@@ -81,7 +87,8 @@ class _Forward(TileBuilder):
         )  # fmt: skip
         column = b.sub(self.product(first_column, self.kernel.step), n["low_width"])
         row0 = b.sub(self.product(first_row, n["stride_height"]), n["low_height"])
-        with self.loop(n["kernel_depth"]) as k:
+        with self.loop(n["in_channels"], step=_STREAMS) as first, self.loop(n["kernel_depth"]) as k:
+            channels = first, self.minimum(n["in_channels"], self.sum(first, _STREAMS))
             d = b.sub(self.sum(self.product(depth, n["stride_depth"]), self.product(k, n["dilation_depth"])),
                       n["low_depth"])  # fmt: skip
             with self.loop(n["packed_rows"]) as r:
@@ -91,21 +98,23 @@ class _Forward(TileBuilder):
                 place = self.product(self.sum(self.product(d, n["in_height"]), row), n["in_width"])
                 start = self.sum(source, place, column)
                 target = self.sum(self.product(k, self.plane), self.product(r, self.row_pitch))
-                self._pack_row(start, column, limit, target)
+                self._pack_row(channels, start, column, limit, target)
 
-    def _pack_row(self, source: ir.Value, column: ir.Value, limit: ir.Value, target: ir.Value) -> None:
-        """One row of all channels, from its end on: what a vector writes beyond a channel's row, the next one mends."""
+    def _pack_row(
+        self, channels: tuple[ir.Value, ir.Value], source: ir.Value, column: ir.Value, limit: ir.Value,
+        target: ir.Value,
+    ) -> None:  # fmt: skip
+        """One row of some channels."""
         b, n, lanes = self.b, self.n, self.lanes
         by_channel, pitch = n["x_channel"], n["pitch"]
-        pieces = b.sdiv(self.sum(pitch, lanes - 1), I64(lanes))
-        with self.loop(pieces) as k:
-            j = self.product(b.sub(b.sub(pieces, k), I64(1)), lanes)
+        with self.loop(pitch, step=lanes) as j:
             here = self.sum(column, j)
             mask = self.between(b.sub(I64(0), here), b.sub(limit, here))
+            packed = self.between(I64(0), b.sub(pitch, j))
             first, place = self.sum(source, j), self.sum(target, j)
-            with self.loop(n["in_channels"]) as c:
+            with self.loop(channels[1], start=channels[0]) as c:
                 value = self.read_some(self.at(self.x, first, self.product(c, by_channel)), mask)
-                self.write(self.at(self.packed, place, self.product(c, pitch), wide=True), value)
+                self.write_some_wide(self.at(self.packed, place, self.product(c, pitch), wide=True), value, packed)
 
     # Sums
 
@@ -179,6 +188,14 @@ class _Forward(TileBuilder):
             b.store(self.at(pixel, pitch, wide=True), here)
 
     # The output's layout
+
+    def _expect(self, out: ir.Value, first_channel: ir.Value, row: ir.Value, length: ir.Value) -> None:
+        """Have a row's lines brought near while its sums are made: later, writing them would wait for memory."""
+        n, b = self.n, self.b
+        by_channel, left = n["y_channel"], b.sub(n["out_channels"], first_channel)
+        target = self.at(out, self.product(row, n["y_row"]), self.product(first_channel, by_channel))
+        with self.loop(self.minimum(left, self.width)) as c, self.loop(length, self.lanes) as j:
+            self.prefetch(self.at(target, self.product(c, by_channel), j), writes=True)
 
     def _unpack(self, out: ir.Value, first_channel: ir.Value, rows: ir.Value, length: ir.Value) -> None:
         """From [pixel][channel] to the output: channel by channel, pixels in rows of `length`."""
