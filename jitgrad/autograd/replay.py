@@ -85,7 +85,7 @@ def _outside(node: TapeNode, i: int) -> Any:
 def _scan(roots: Sequence[Any]) -> _Tape | None:
     """The tape behind `roots`, which are edges of nodes; None where it is not plain."""
     tape = _Tape()
-    nodes, leaves = tape.nodes, tape.leaves
+    nodes = tape.nodes
     numbers: dict[Any, int] = {}  # nodes, and leaves by their identity
     parts: list[Any] = []
     add = parts.append
@@ -112,9 +112,7 @@ def _scan(roots: Sequence[Any]) -> _Tape | None:
                 made_by, index = e
                 add(-1 - index)  # no number of a node
             if made_by.__class__ is not TapeNode:
-                if (data := saved[i]) is not None and data is not made_by._data:
-                    tape.written = True  # the leaf has got other memory since
-                if not _add_leaf(e, numbers, leaves, parts):
+                if not _add_leaf(e, saved[i], numbers, tape, parts):
                     return None
                 continue
             found = numbers.get(made_by)
@@ -140,20 +138,37 @@ def _start(roots: Sequence[Any], numbers: dict[Any, int], parts: list[Any]) -> l
     return heap
 
 
-def _add_leaf(leaf: Any, numbers: dict[Any, int], leaves: list[Tensor], parts: list[Any]) -> bool:
-    """Write down an edge to a leaf; False if it is none in host memory, or has hooks."""
+def _add_leaf(leaf: Any, saved: Any, numbers: dict[Any, int], tape: _Tape, parts: list[Any]) -> bool:
+    """Write down an edge to a leaf, of which `saved` was kept; False if it is none in host memory, or has hooks."""
     if not isinstance(leaf, Tensor) or leaf._hooks:  # type: ignore[attr-defined]
         return False
+    if saved is not None and saved is not leaf._data:
+        tape.written = True  # the leaf has got other memory since
     number = numbers.get(id(leaf))
     if number is None:
         data = leaf._data
         if data.__class__ is not _ndarray:
             return False
         numbers[id(leaf)] = number = len(numbers)
-        leaves.append(leaf)
+        tape.leaves.append(leaf)
         parts.append((data.shape, data.dtype))
     parts.append(number)
     return True
+
+
+def _inputs(route: _Route, nodes: Sequence[TapeNode]) -> list[Any] | None:
+    """What was saved and a plan takes; None if some of it is of another kind."""
+    inputs = []
+    for i, slot, dtype, shape in route.inputs:
+        x = nodes[i].saved[slot]
+        if x.__class__ is not _ndarray:
+            if x.__class__ not in _NUMBERS:
+                return None
+            x = np.asarray(x, dtype)
+        if x.shape != shape or x.dtype != dtype:  # a leaf's type is another than it was when it was used
+            return None
+        inputs.append(x)
+    return inputs
 
 
 def run(roots: Sequence[Any], cotangents: Sequence[Any], retain: bool) -> list[tuple[Tensor, Any]] | None:
@@ -171,16 +186,9 @@ def run(roots: Sequence[Any], cotangents: Sequence[Any], retain: bool) -> list[t
         route = _routes.add(tape.key, _Route(entry, tape, edges))
     else:
         is_new = False
-    inputs = []
-    for i, slot, dtype, shape in route.inputs:
-        x = nodes[i].saved[slot]
-        if x.__class__ is not _ndarray:
-            if x.__class__ not in _NUMBERS:
-                return None
-            x = np.asarray(x, dtype)
-        if x.shape != shape or x.dtype != dtype:  # a leaf's type is another than it was when it was used
-            return None
-        inputs.append(x)
+    inputs = _inputs(route, nodes)
+    if inputs is None:
+        return None
     for g in cotangents:
         if g.__class__ is not _ndarray:
             return None
