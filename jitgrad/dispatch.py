@@ -23,7 +23,7 @@ from .arrays import on_device
 from .backend import DeviceArray
 from .device_ops import run_graph_on_device, run_on_device
 from .errors import located
-from .large import run_large, run_often
+from .large import OFTEN, run_large, run_often
 from .levels import Level, LevelData, innermost
 from .mode import local
 from .tape import Storage, TapeNode, residual_mask, watch
@@ -187,8 +187,8 @@ def run_op(
             out: Sequence[Any] | None = run_large(op, data, operands, results)
             if out is not None:
                 return out
-        elif op.random and (drawn := run_often(op, data, operands)) is not None:
-            return drawn  # type: ignore[no-any-return]
+        elif isinstance(op, OFTEN) and (native := run_often(op, data, operands)) is not None:
+            return native  # type: ignore[no-any-return]
         found = apply_reference(op, data)
         return found if isinstance(op, _LAID_OUT) else [_row_major(x) for x in found]
     except JitgradError as error:

@@ -2,7 +2,8 @@
 
 NumPy runs most ops on one core without vector mathematics, and composites in many passes over memory. From some
 thousand elements on, a kernel of our own is faster; from a million on, it is worth compiling at first sight. Random ops
-take NumPy many passes at any size: those that have the same bits in kernels are native where they come often.
+take NumPy many passes at any size, and so do functions that are evaluated as programs of float32 arithmetic: those that
+have the same bits in kernels are native where they come often.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
 from jitgrad.ir.control import Scan
+from jitgrad.ir.dtypes import float64
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, View
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.random import RandomInt, RandomUniform
+from jitgrad.ir.ops.special_function import SinglePrecisionFunction
 from jitgrad.ir.types import TensorType
 
 from .backend import compile_graph, native_call
@@ -26,7 +29,7 @@ _PRIMITIVE = 1 << 17  # elements read and written, from which a kernel is used
 _COMPOSITE = 1 << 14
 _PRODUCT = 1 << 18  # multiplications
 _AT_ONCE = 1 << 20
-_EXACT = (RandomUniform, RandomInt)
+OFTEN = (RandomUniform, RandomInt, SinglePrecisionFunction)  # what `run_often` may take
 _seen: Memo[Any] = Memo(limit=2048)
 _often: Memo[Any] = Memo(limit=256)
 
@@ -54,7 +57,7 @@ def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], res
 
 def run_often(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...]) -> Any:
     """The results of a small op whose reference is slow, natively where it comes often; None where it doesn't yet."""
-    if not isinstance(op, _EXACT):
+    if operands and operands[0].dtype is float64:  # functions of these are SciPy's
         return None
     key = (op, operands)
     found = _often.get(key)

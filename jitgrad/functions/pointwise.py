@@ -23,6 +23,7 @@ from jitgrad.ir.ops.arithmetic import Div, Mul
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.ops.special_function import SinglePrecisionFunction
 from jitgrad.ir.types import Shape
 
 from ..autocast_lists import POINTWISE
@@ -187,7 +188,12 @@ Pair = tuple[Callable[..., Any], Callable[..., Any]]
 def _unary(cls: type[Pointwise]) -> Pair:
     """The function and the method of an op with one operand."""
     op = cls()
-    fast = unary_method(op, lambda x: pointwise(op, x))
+
+    def general(x: Any) -> Tensor:
+        return pointwise(op, x)
+
+    # what single precision is evaluated for goes to native code where it comes often
+    fast = general if isinstance(op, SinglePrecisionFunction) else unary_method(op, general)
 
     def function(input: Tensor) -> Tensor:
         return fast(check_tensor(input, op.name))  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ import pytest
 
 import jitgrad as jg
 import jitgrad.nn.functional as F
-from jitgrad import hot_path
+from jitgrad import hot_path, large
 
 CALLS = {
     "lerp": lambda x, y, i: jg.lerp(x, y, 0.25),
@@ -153,3 +153,21 @@ def test_operators_of_whole_numbers_check_their_divisors():
         assert (~(a > 0) & (a < 0)).tolist() == [False, True, False]
         with pytest.raises((ZeroDivisionError, RuntimeError)):
             a // jg.tensor([1, 0, 1])
+
+
+@pytest.mark.parametrize("function", [jg.i0, jg.digamma, jg.special.i1, jg.special.i0e], ids=lambda f: f.__name__)
+def test_functions_in_single_precision_have_the_same_bits(function, monkeypatch):
+    numbers = np.random.default_rng(0).uniform(-20, 20, (2, 300)).astype(np.float32)
+    numbers[0, :6] = 0, -0.0, -1, np.inf, -np.inf, np.nan
+    native, make = [], large._native
+    monkeypatch.setattr(large, "_native", lambda op, types: native.append(make(op, types)) or native[-1])
+    x = jg.tensor(numbers)
+    want = function(x).numpy().tobytes()
+    for _ in range(4):
+        assert function(x).numpy().tobytes() == want
+        assert np.array_equal(function(x.t()).numpy(), function(x).numpy().T, equal_nan=True)
+        assert function(x.double()).dtype is jg.float64
+    assert native and None not in native
+    w = x[1].clone().requires_grad_()
+    function(w).sum().backward()
+    assert w.grad.dtype is jg.float32
