@@ -137,7 +137,10 @@ class Recording:
         self.is_open = False
 
     def at(self, symbols: Sequence[Any]) -> list[Any]:
-        """All numbers by register, where `symbols` are the first. Raises `Changed` where a condition fails."""
+        """All numbers by register, where `symbols` are the first. Raises `Changed` where a condition fails.
+
+        Where one does, what was recorded meets numbers that it was not made for, and may raise anything.
+        """
         registers = [*symbols]
         look_up = Lookup(registers)
         try:
@@ -151,7 +154,7 @@ class Recording:
             for (fn, args), found in self._decisions.items():
                 if fn(*map(look_up, args)) != found:
                     raise Changed
-        except (ArithmeticError, ValueError) as error:
+        except Exception as error:
             raise Changed from error
         return registers
 

@@ -10,8 +10,10 @@ from jitgrad.codegen.options import CompileOptions
 from jitgrad.codegen.resize import Table
 from jitgrad.ir import dtypes
 from jitgrad.ir.autodiff import gradient_graph
+from jitgrad.ir.errors import ShapeError
 from jitgrad.ir.interpreter import run
 from jitgrad.ir.parser import parse
+from jitgrad.ir.tracked import Changed, Recording, computed
 
 SIZES = (8, 7, 6, 1, 5, 0, 2, 64, 63, 300, 9, 1000)
 PROGRAMS = {
@@ -76,6 +78,35 @@ def test_sizes_give_what_compiling_anew_gives(name, table):
             assert made.plan.steps and made.dump()["graph"]
     assert resized >= len(SIZES) - 5
     assert not any(k.failures for k in table._known.values())
+
+
+def test_numbers_that_were_alike_by_chance(table):
+    """Channels that equal a length at both sizes are that number; where they don't, the recorded convolution raises."""
+
+    def convolution(n, channels):
+        x, w = f"f32[{n},{channels},12]", f"f32[8,{channels},3]"
+        fields = "stride=(1,), padding=(1,), dilation=(1,), groups=1"
+        return parse(
+            f"graph(%x: {x}, %w: {w}) -> (f32[{n},8,12]) {{ %y = conv[{fields}](%x, %w) : f32[{n},8,12] return %y }}",
+        )
+
+    for n, channels in ((9, 9), (16, 16), (20, 20), (5, 16), (16, 5), (1, 24)):
+        graph = convolution(n, channels)
+        check(graph, arrays_of(graph))
+    assert not any(k.failures for k in table._known.values())
+
+
+def test_what_was_recorded_may_raise_at_other_numbers():
+    def halves(n):
+        if n % 2:
+            raise ShapeError("odd")
+        return n // 2
+
+    recording = Recording()
+    half = computed(halves, recording.symbol(4))
+    assert recording.at([8])[half.register] == 4
+    with pytest.raises(Changed):
+        recording.at([3])
 
 
 @pytest.mark.parametrize("limit", [0, 3, 5, 20])
