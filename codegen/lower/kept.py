@@ -5,6 +5,7 @@
         y = y / sum
 
 The result's own memory holds it in between: no more is touched than would be anyway, and a row of it stays in cache.
+Where that has another dtype, or is an operand's, a tile holds it, unless rows are long.
 """
 
 from __future__ import annotations
@@ -19,23 +20,26 @@ from ..fuse.classify import cost
 from ..fuse.element import walk
 from ..fuse.roots import Root
 from .group_lowering import GroupLowering
+from .kernel_builder import Tile
 from .phases import Phases
 
 _COSTLY: Final = 12
+_HELD: Final = 4096  # elements of a row that a tile may hold: less than a core's first cache
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """`expr`, held by the memory of `root` until that is stored."""
+    """`expr`, held by a tile or the memory of `root` until that is stored."""
 
     root: Root
     expr: Expr
+    tile: Tile | None = None
 
 
-def kept_values(lowering: GroupLowering, phases: Phases) -> dict[int, list[Kept]]:
-    """By phase, what is to be kept there; at most one expression by result.
+def kept_values(lowering: GroupLowering, phases: Phases, length: int) -> dict[int, list[Kept]]:
+    """By phase, what is to be kept there of rows of `length` elements; at most one expression by result.
 
-    A result that takes over an operand's memory keeps nothing: the operand may still be read.
+    The memory of a result that takes over an operand's keeps nothing: the operand may still be read.
     """
     computed: dict[Expr, int] = {}
     for root in sorted(lowering.reductions, key=phases.phase):
@@ -43,12 +47,17 @@ def kept_values(lowering: GroupLowering, phases: Phases) -> dict[int, list[Kept]
             computed.setdefault(e, phases.phase(root))
     found: defaultdict[int, list[Kept]] = defaultdict(list)
     for root in lowering.full_stores:
-        if root.value in lowering.in_place:
-            continue
-        dtype, last = root.value.type.dtype, phases.phase(root)
-        shared = [e for e in walk(lowering.expression(root)) if e.dtype is dtype and computed.get(e, last) < last]
-        costly = [e for e in shared if e.fn is not None and cost(e) >= _COSTLY and any(p.fn in MATH for p in walk(e))]
-        if costly:
-            best = max(costly, key=cost)
+        last = phases.phase(root)
+        shared = [e for e in walk(lowering.expression(root)) if computed.get(e, last) < last and _is_costly(e)]
+        own = [] if root.value in lowering.in_place else [e for e in shared if e.dtype is root.value.type.dtype]
+        if own:
+            best = max(own, key=cost)
             found[computed[best]].append(Kept(root, best))
+        elif shared and length <= _HELD:
+            best = max(shared, key=cost)
+            found[computed[best]].append(Kept(root, best, Tile(best.dtype, _HELD)))
     return found
+
+
+def _is_costly(e: Expr) -> bool:
+    return e.fn is not None and cost(e) >= _COSTLY and any(p.fn in MATH for p in walk(e))

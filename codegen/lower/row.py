@@ -43,11 +43,12 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
     short = bool(kept) and math.prod(a.extent for a in reduced) <= lowering.tuning.short_row
     headers, extent = parallel(b, kept, 0 if short else max(1, len(reduced)), lowering.tuning.flat)
     body: list[Stmt] = list(_outer(lowering, b, phases, 0))
-    keeping = kept_values(lowering, phases) if lowering.tuning.keeps and not short else {}
+    length = math.prod(a.extent for a in reduced)
+    keeping = kept_values(lowering, phases, length) if lowering.tuning.keeps and not short else {}
     for p in range(phases.count):
         body += _phase(lowering, b, phases, p, reduced, short, keeping.get(p, ()))
         held = [k for before in range(p + 1) for k in keeping.get(before, ()) if phases.phase(k.root) > p]
-        _find_kept(lowering, b, held)
+        _find_kept(lowering, b, reduced, held)
         body += _outer(lowering, b, phases, p + 1)
     return [b.launch(nest(headers, body), extent, lowering.operations, lowering.label())]
 
@@ -59,11 +60,15 @@ def _is_long(lowering: GroupLowering, phases: Phases, kept: Sequence[Axis], redu
     return few and length >= tuning.long_row and all(phases.ready[r.number] for r in lowering.outer_maps)
 
 
-def _find_kept(lowering: GroupLowering, b: KernelBuilder, kept: Sequence[Kept]) -> None:
+def _find_kept(lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis], kept: Sequence[Kept]) -> None:
     """From now on, read what has been kept and not been stored over."""
     b.forget()
     for k in kept:
-        b.substitute(k.expr, b.finish(element(k.root.number, k.expr.dtype, lowering.group.index)))
+        if k.tile is None:
+            found = b.finish(element(k.root.number, k.expr.dtype, lowering.group.index))
+        else:
+            found = b.load_scratch(k.tile, b.row_major(reduced))
+        b.substitute(k.expr, found)
 
 
 def _phase(
@@ -120,8 +125,15 @@ def _stream(
     for root, fold in zip(roots, folds):
         element = b.finish(lowering.expression(root))
         stmts.append(fold.update(fold.stepped(element, b.row_major(reduced))))
-    stmts += [b.store(k.root.number, lowering.group.index, b.finish(k.expr)) for k in keeping]
+    stmts += [_keep(lowering, b, reduced, k) for k in keeping]
     return stmts + lowering.store_full(b, inner)
+
+
+def _keep(lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis], kept: Kept) -> Stmt:
+    value = b.finish(kept.expr)
+    if kept.tile is None:
+        return b.store(kept.root.number, lowering.group.index, value)
+    return b.store_scratch(kept.tile, b.row_major(reduced), value)
 
 
 def _outer(lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int) -> list[Stmt]:

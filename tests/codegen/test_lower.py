@@ -100,12 +100,22 @@ def test_a_costly_value_is_kept_for_the_phase_that_needs_it_again():
     assert exponentials(kernel) == [[False], [True, True], [False]]
 
 
-def test_a_result_that_takes_over_its_operand_keeps_nothing():
+def test_a_tile_keeps_what_the_memory_of_a_result_cannot():
+    """It is an operand's, which is read to the end, or of another dtype; a long row is computed again."""
     graph = build([f32(9, 50)], softmax)
     program = fuse(graph)
     (step,) = (s for s in program.steps if isinstance(s, KernelStep))
     (launch,) = lower(program, step, {graph.outputs[0]: graph.inputs[0]})
-    assert exponentials(launch.kernel) == [[False], [True], [True, False]]
+    assert exponentials(launch.kernel) == [[False], [True, True], [False, False]]
+    assert [b.role for b in launch.kernel.buffers] == ["inout", "local"]
+
+    def rounded(b, x):
+        return b(Convert(dtypes.bfloat16), softmax(b, x))
+
+    (kernel,) = kernels([f32(9, 50)], rounded)
+    assert exponentials(kernel) == [[False], [True, True], [False]]
+    (kernel,) = kernels([f32(9, 5000)], rounded)
+    assert exponentials(kernel) == [[False], [True], [True]]
 
 
 @pytest.mark.parametrize(
