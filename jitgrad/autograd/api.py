@@ -150,7 +150,10 @@ def backward(
         for target, g in grads.items():
             leaf = by_edge.get(target, target)
             if isinstance(leaf, Tensor):
-                accumulate(leaf, _hooked(leaf, g, create_graph), create_graph)
+                g = _hooked(leaf, g, create_graph)
+                if not leaf._requires_grad:  # any more
+                    continue
+                accumulate(leaf, g, create_graph)
                 if leaf._hooks:
                     run_after_accumulation(leaf)
 
@@ -166,6 +169,8 @@ def _replayed(outputs: Sequence[Tensor], given: Any, retain: bool) -> bool:
         return False
     for leaf, g in found:
         before = leaf._grad
+        if not leaf._requires_grad:  # any more
+            continue
         if before is None:
             leaf._grad = wrap(g)
         elif not add_small(before, g):

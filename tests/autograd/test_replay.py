@@ -46,3 +46,15 @@ def test_a_leaf_with_other_memory_at_each_use():
         (y * y + x * a).sum().backward()
         assert x.grad.tolist() == [21.0, 68.0]
         assert a.grad.tolist() == [11.0, 38.0]
+
+
+def test_leaves_that_ask_for_no_gradient_any_more_get_none():
+    for turn in range(6):
+        x, w = jg.ones(4, requires_grad=True), jg.full((4,), 3.0, requires_grad=True)
+        y = (x * w).sum()
+        x.requires_grad_(turn % 2 == 0)
+        if turn > 3:
+            w.register_hook(lambda g: g)
+        y.backward()
+        assert w.grad.tolist() == [1.0] * 4
+        assert x.grad is None if turn % 2 else x.grad.tolist() == [3.0] * 4
