@@ -14,7 +14,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,12 +25,14 @@ from jitgrad.ir.types import TensorType
 from .buffers import pool as buffers
 from .cpu import driver
 from .cpu.threads import pool as threads
+from .direct_entry import DirectEntry
 from .encode import HostOperand, HostSegment, NativeSegment, Segment
 from .plan import Plan
 from .program_text import DumpText
 from .stats import Stats
 
 Array = np.ndarray[Any, Any]
+_CALLS: Final = 16  # before a direct entry is worth making
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ class Frame:
     aliases: Mapping[int, int]
     constants: tuple[Array, ...]
     arena_bytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """All memory of a call."""
+        return sum(t.nbytes for t in (*self.inputs, *self.outputs)) + self.arena_bytes
 
     @classmethod
     def of(cls, plan: Plan) -> Frame:
@@ -61,8 +68,9 @@ class Executable:
     """
 
     __slots__ = (
-        "_arena_bytes", "_constants", "_first_output", "_has_host", "_inputs", "_is_shared", "_native", "_outputs",
-        "_run", "_running", "_segments", "_text", "_whole", "_writable", "aliases", "frame", "name", "stats",
+        "_arena_bytes", "_calls_left", "_constants", "_direct", "_first_output", "_has_host", "_inputs", "_is_shared",
+        "_native", "_outputs", "_run", "_running", "_segments", "_text", "_whole", "_writable", "aliases", "frame",
+        "name", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +98,8 @@ class Executable:
         self._constants = frame.constants
         self._arena_bytes = frame.arena_bytes
         self._run = driver.load_driver()
+        self._direct: DirectEntry | None = None
+        self._calls_left = _CALLS if DirectEntry.suits(self._segments, frame.nbytes) else 0
 
     @property
     def running(self) -> Plan:
@@ -130,6 +140,10 @@ class Executable:
         empty = buffers.empty
         outputs = [inputs[i] if i >= 0 else empty(shape, dtype, nbytes) for i, shape, dtype, nbytes in self._outputs]
         arrays = [*inputs, *outputs, *self._constants]
+        if self._direct is not None and self._direct.run(arrays):
+            return outputs
+        if self._calls_left:
+            self._count_call()
         if not self._arena_bytes:
             self._enter(arrays, None, 0)
             return outputs
@@ -139,6 +153,12 @@ class Executable:
         finally:
             buffers.give(arena)
         return outputs
+
+    def _count_call(self) -> None:
+        """Make the direct entry once calls are many."""
+        self._calls_left = max(0, self._calls_left - 1)
+        if not self._calls_left:
+            self._direct = DirectEntry(self._segments[0], self._arena_bytes)
 
     def _check(self, inputs: Sequence[Array]) -> None:
         """Shapes and dtypes are the machine code's only protection."""

@@ -5,6 +5,7 @@ import gc
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -307,6 +308,28 @@ def test_other_shapes_compile_nothing():
     for shape in ((1, 18), (7, 19), (3000, 1000)):
         stats = compiled(*shape)
         assert (stats.compiled, stats.reused) == (0, 1)
+
+
+def test_many_calls_of_a_small_graph_go_on_as_the_first_ones():
+    """By the direct entry: with an arena, an input that is written, layouts that it refuses, and several threads."""
+    types = [f32(8, 16), f32(16, 16), f32(8, 16)]
+    graph = build(types, lambda b, x, w, y: (b(Add(), y, b(MatMul(), softmax(b, b(MatMul(), x, w)), w)), softmax(b, y)))
+    run = compile_graph(graph, aliases={0: 2})
+
+    def check(seed):
+        inputs = arrays(types, seed)
+        if seed % 3 == 0:
+            inputs = [np.asfortranarray(x) for x in inputs]
+        want = interpreter.run(graph, [x.copy() for x in inputs])
+        got = run(inputs)
+        assert got[0] is inputs[2]
+        agree(got, want)
+
+    for seed in range(40):
+        check(seed)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(check, range(200)))
+    assert run._direct is not None
 
 
 def test_large_outputs_come_from_memory_used_before():
