@@ -61,8 +61,10 @@ class TileAttention(_Attention):
         if self.chosen:
             rows = np.broadcast_to(np.eye(k.shape[-2], dtype=q.dtype), (*k.shape[:-1], k.shape[-2]))
             scores = self._scores(q, k, mask)
-            return AttentionLse(1.0).reference(scores, rows, v)
-        return AttentionLse(self.scale, self.causal, self.groups).reference(*operands)
+            operands = scores, rows, v
+        op = AttentionLse(1.0) if self.chosen else AttentionLse(self.scale, self.causal, self.groups)
+        found: tuple[Array, ...] = op.reference(*operands)
+        return found
 
     def _softmax(self, q: Array, k: Array, v: Array, mask: Sequence[Array]) -> tuple[Array, ...]:
         whole = AttentionLse(self.scale, self.causal, self.groups)
