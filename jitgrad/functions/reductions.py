@@ -20,6 +20,7 @@ from jitgrad.ir.ops.scan import CumProd, CumSum
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
 
+from ..aliasing import copy
 from ..dispatch import apply
 from ..errors import located
 from ..fast_path import unary_method
@@ -201,7 +202,7 @@ def _extreme(
         return apply(whole, x)
     axis = normalize_dim(dim, x.ndim)
     if x.ndim == 0:
-        return ValuesAndIndices(apply(Reshape(()), x), filled((), dtypes.int64, 0))
+        return ValuesAndIndices(copy(x), filled((), dtypes.int64, 0))
     check_lengths(name, x, (axis,))
     indices = reduction(place, (axis,), True)(x)
     values = apply(Gather(axis), x, indices)

@@ -185,3 +185,14 @@ def test_max_over_a_dimension_is_a_named_tuple():
     values, indices = result
     assert result.values is values and result.indices is indices
     assert jg.aminmax(jg.tensor([1.0, 2.0])).max.item() == 2
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_extreme_of_a_number_over_a_dim_has_memory_of_its_own(name):
+    x = jg.tensor(2.0, requires_grad=True)
+    y = x * 1
+    values, indices = getattr(y, name)(-1)
+    values.mul_(3)
+    assert (y.item(), values.item(), indices.item()) == (2.0, 6.0, 0)
+    values.backward()
+    assert x.grad.item() == 3.0
