@@ -94,11 +94,15 @@ class Family:
         self.random.shuffle(self.shapes)
         self.seed = seed
         self.names = ["v0", "v1", "v2", "v3"]
-        body = [self.statement() for _ in range(self.random.randint(3, 9))]
-        end = self.fill(pick(ENDS))
+        if seed % 2:  # of arithmetic alone, with a gradient: what structures of tapes are told apart by
+            body = [self.named(self.fill(pick(BINARY))) for _ in range(self.random.randint(1, 5))]
+            end = f"total({self.names[-1]}).backward()"
+        else:
+            body = [self.statement() for _ in range(self.random.randint(3, 9))]
+            end = self.fill(pick(ENDS))
         grads = [self.random.random() < 0.8 for _ in range(4)]
         self.programs = [(grads, [*body, end])]
-        for _ in range(2):
+        for _ in range(3):
             self.programs.append(self.sibling(*pick(self.programs)))
 
     def statement(self):
@@ -110,9 +114,12 @@ class Family:
         text = self.fill("{x}." + pick(UNARY) + "()" if kind > 0.9 else pick(table))
         if kind > 0.97:
             text = f"no_grad(lambda: {text})"
-        name = f"v{len(self.names)}"
-        self.names.append(name)
-        return f"{name} = {text}"
+        return self.named(text)
+
+    def named(self, text):
+        """The assignment of an expression to a new variable."""
+        self.names.append(f"v{len(self.names)}")
+        return f"{self.names[-1]} = {text}"
 
     def fill(self, text):
         """The template with variables, the newer the likelier, and constants."""
@@ -162,7 +169,9 @@ class Family:
 
     def rewired(self, text, names):
         """With another variable in the place of one."""
-        return re.sub(r"\bv\d+\b", self.random.choice(names), text, count=1)
+        found = [m.span() for m in re.finditer(r"\bv\d+\b", text)]
+        start, stop = self.random.choice(found) if found else (0, 0)
+        return text[:start] + self.random.choice(names) + text[stop:] if found else text
 
 
 def run(lib, shapes, grads, lines, seed, skip=()):
