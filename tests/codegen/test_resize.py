@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from codegen.resized_plans import verifying
 from control_graphs import numbers, repeated, scanned
 
 from jitgrad.codegen import compile as codegen
@@ -10,7 +11,7 @@ from jitgrad.codegen.options import CompileOptions
 from jitgrad.codegen.resize import Table
 from jitgrad.ir import dtypes
 from jitgrad.ir.autodiff import gradient_graph
-from jitgrad.ir.errors import ShapeError
+from jitgrad.ir.errors import InternalError, ShapeError
 from jitgrad.ir.interpreter import run
 from jitgrad.ir.parser import parse
 from jitgrad.ir.tracked import Changed, Recording, computed
@@ -32,6 +33,8 @@ PROGRAMS = {
     "products": "graph(%x: f32[{n},40], %w: f32[40,70]) -> (f32[{n},70], f32[{n},{n}], f32[40,70]) {"
     " %y = matmul(%x, %w) : f32[{n},70] %t = permute[perm=(1, 0)](%x) : f32[40,{n}]"
     " %z = matmul(%x, %t) : f32[{n},{n}] %g = matmul(%t, %y) : f32[40,70] return %y, %z, %g }",
+    "chain": "graph(%x: f32[{n},40], %w: f32[40,40]) -> (f32[{n},40]) { %y = matmul(%x, %w) : f32[{n},40]"
+    " %e = exp(%y) : f32[{n},40] %z = matmul(%e, %w) : f32[{n},40] return %z }",
     "sorted": "graph(%x: f32[{n},5]) -> (f32[{n},5]) { %s, %i = sort[axis=0](%x) : f32[{n},5], i64[{n},5]"
     " %y = add(%s, %x) : f32[{n},5] return %y }",
 }
@@ -39,8 +42,9 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def table(monkeypatch):
-    """A table of one's own, and nothing on disk."""
+    """A table of one's own, and nothing on disk. All plans for other sizes are verified."""
     made = Table()
+    verifying(monkeypatch)
     monkeypatch.setattr(codegen, "TEMPLATES", made)
     monkeypatch.setattr(codegen.stored, "key_of", lambda *args: None)
     return made
@@ -131,3 +135,12 @@ def test_a_known_structure_compiles_no_kernel_and_runs_no_pass(table, monkeypatc
     compiled(20), compiled(21)
     monkeypatch.setattr(codegen, "prepare", None)
     assert [compiled(n).stats.compiled for n in (22, 40, 19)] == [0, 0, 0]
+
+
+def test_plans_are_verified_at_their_sizes(table):
+    for n in (20, 21):
+        compile_graph(program("chain", n))
+    (template,) = [t for known in table._known.values() for t in known.templates]
+    template.plan.arena_bytes = 64
+    with pytest.raises(InternalError, match="an arena of 64"):
+        compile_graph(program("chain", 33))

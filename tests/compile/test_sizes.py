@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import random_sizes
+from codegen.resized_plans import verifying
 
 import jitgrad as jg
 from jitgrad import nn
@@ -63,3 +65,14 @@ def test_training_at_many_sizes(make, monkeypatch):
     np.testing.assert_allclose(train(make, True), train(make, False), rtol=2e-4)
     assert not any(known.failures for known in table._known.values())
     assert any(known.templates for known in table._known.values())
+
+
+@pytest.mark.parametrize("first", [0, 197, 900])
+def test_random_programs_at_many_sizes(first, monkeypatch):
+    """More of them: `python tests/random_sizes.py 1000`. Plans for other sizes are verified."""
+    monkeypatch.setattr(codegen, "TEMPLATES", Table())
+    monkeypatch.setattr(codegen.stored, "key_of", lambda *args: None)
+    verified = verifying(monkeypatch)
+    for seed in range(first, first + 4):
+        random_sizes.check(seed)
+    assert verified
