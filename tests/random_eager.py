@@ -95,13 +95,17 @@ class Family:
         self.seed = seed
         self.names = ["v0", "v1", "v2", "v3"]
         if seed % 2:  # of arithmetic alone, with a gradient: what structures of tapes are told apart by
-            body = [self.named(self.fill(pick(BINARY))) for _ in range(self.random.randint(1, 5))]
+            body = [self.named(self.fill(pick(BINARY))) for _ in range(self.random.randint(2, 5))]
+            body.append(self.named(" / ".join(self.random.sample(self.names[-3:], 2))))
             end = f"total({self.names[-1]}).backward()"
         else:
             body = [self.statement() for _ in range(self.random.randint(3, 9))]
             end = self.fill(pick(ENDS))
         grads = [self.random.random() < 0.8 for _ in range(4)]
         self.programs = [(grads, [*body, end])]
+        if seed % 2:
+            head, quotient = body[-1].split(" = ")
+            self.programs.append((grads, [*body[:-1], f"{head} = {self.swapped(quotient, ())}", end]))
         for _ in range(3):
             self.programs.append(self.sibling(*pick(self.programs)))
 

@@ -14,7 +14,7 @@ import random_eager
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize("first", range(0, 50, 10))
+@pytest.mark.parametrize("first", [*range(0, 50, 10), 230])
 def test_families_of_programs(first, monkeypatch):
     monkeypatch.setattr(hot_path, "CALLS", 1)
     jg.compile(lambda x: x + 1)(jg.ones(2))  # the code generator is loaded
