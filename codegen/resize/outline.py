@@ -75,7 +75,7 @@ class Outlines:
             return self._op(x, numbers)
         if isinstance(x, Graph):
             return self._graph(x, numbers)
-        return cls, x.hex() if cls is float else x
+        return cls, repr(x) if cls is float or cls is complex else x  # zeros have signs
 
 
 def is_plain(x: float) -> bool:

@@ -9,10 +9,13 @@ from jitgrad.codegen import compile as codegen
 from jitgrad.codegen.compile import compile_graph
 from jitgrad.codegen.options import CompileOptions
 from jitgrad.codegen.resize import Table
+from jitgrad.codegen.resize.outline import Outlines
 from jitgrad.ir import dtypes
 from jitgrad.ir.autodiff import gradient_graph
+from jitgrad.ir.builder import Builder
 from jitgrad.ir.errors import InternalError, ShapeError
 from jitgrad.ir.interpreter import run
+from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.parser import parse
 from jitgrad.ir.tracked import Changed, Recording, computed
 
@@ -144,3 +147,12 @@ def test_plans_are_verified_at_their_sizes(table):
     template.plan.arena_bytes = 64
     with pytest.raises(InternalError, match="an arena of 64"):
         compile_graph(program("chain", 33))
+
+
+def test_complex_zeros_of_either_sign_are_other_structures():
+    def structure(imaginary):
+        op = Full((3,), dtypes.complex128, complex(0.0, imaginary))
+        b = Builder()
+        return Outlines().of(b.build([b(op)])).structure
+
+    assert structure(-0.0) != structure(0.0) == structure(0.0)
