@@ -165,7 +165,7 @@ def _inputs(route: _Route, nodes: Sequence[TapeNode]) -> list[Any] | None:
             if x.__class__ not in _NUMBERS:
                 return None
             x = np.asarray(x, dtype)
-        if x.shape != shape or x.dtype != dtype:  # a leaf's type is another than it was when it was used
+        if x.shape != shape or x.dtype is not dtype:  # a leaf's type is another than it was when it was used
             return None
         inputs.append(x)
     return inputs
