@@ -51,7 +51,7 @@ def test_checks_do_not_grow_with_the_modules(make):
         model.eval()
         compiled(x)
         assert len(compiled.explain().specialisations) > before  # all of them are checked nevertheless
-    assert max(counts) - min(counts) < 10, counts  # tables that fill up with calls take a few, each module would take one
+    assert max(counts) - min(counts) < 10, counts  # tables that fill up take a few; each module would take one
 
 
 def test_parameters_add_only_that_they_are_fetched():
