@@ -62,7 +62,7 @@ def test_parameters_add_only_that_they_are_fetched():
             for _ in range(3):
                 compiled(x)
             counts.append(calls_in(lambda: compiled(x)))  # noqa: B023
-    assert counts[2] - counts[1] <= 2 * (counts[1] - counts[0]) <= 2 * 20
+    assert counts[2] - counts[0] <= 2 * 30 + 10, counts  # two parameters a module, and a few for tables that fill up
 
 
 @pytest.mark.parametrize("where", ["argument", "attribute", "global"])
