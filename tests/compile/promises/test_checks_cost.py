@@ -9,6 +9,10 @@ from jitgrad.counters import counters
 from jitgrad.nn import Linear, Module, ReLU, Sequential, Tanh
 
 
+SETTLED = 40  # calls, after which none goes another way than the one before: kernels shared by functions are entered
+# directly after 16 calls of theirs, whoever made them, and what is remembered of Python's state after as many
+
+
 class Nested(Module):
     def __init__(self, depth):
         super().__init__()
@@ -44,14 +48,14 @@ def test_checks_do_not_grow_with_the_modules(make):
     for n in (1, 10, 100):
         model = make(n)
         compiled = jg.compile(lambda x, model=model: model(x))
-        for _ in range(3):
+        for _ in range(SETTLED):
             compiled(x)
         counts.append(calls_in(lambda: compiled(x)))  # noqa: B023
         before = len(compiled.explain().specialisations)
         model.eval()
         compiled(x)
         assert len(compiled.explain().specialisations) > before  # all of them are checked nevertheless
-    assert max(counts) - min(counts) < 10, counts  # tables that fill up take a few; each module would take one
+    assert len(set(counts)) == 1, counts
 
 
 def test_parameters_add_only_that_they_are_fetched():
@@ -59,10 +63,10 @@ def test_parameters_add_only_that_they_are_fetched():
     for n in (10, 20, 40):
         compiled = jg.compile(Sequential(*[Linear(4, 4) for _ in range(n)]).eval())
         with jg.no_grad():
-            for _ in range(3):
+            for _ in range(SETTLED):
                 compiled(x)
             counts.append(calls_in(lambda: compiled(x)))  # noqa: B023
-    assert counts[2] - counts[0] <= 2 * 30 + 10, counts  # two parameters a module, and a few for tables that fill up
+    assert counts[2] - counts[1] <= 2 * (counts[1] - counts[0]) <= 2 * 20
 
 
 @pytest.mark.parametrize("where", ["argument", "attribute", "global"])
