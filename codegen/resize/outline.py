@@ -1,6 +1,7 @@
 """A graph taken apart: its structure, and the numbers in it, one after another.
 
-Graphs of one structure are the same but for numbers: lengths of inputs, and fields of ops. Types of results follow.
+Graphs of one structure are the same but for numbers: lengths of inputs, and fields of ops that are lengths or values.
+Types of results follow.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from jitgrad.ir.types import TensorType
 
 _INT: Final = "int"
 _FLOAT: Final = "float"
+_OF_STRUCTURE: Final = {  # fields that say which axes or operands are meant, and how many there are: no sizes
+    "active", "axes", "axis", "axis1", "axis2", "carries", "perm", "rank", "sequences", "whole",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class Outlines:
         return tuple(parts), tuple([places[v] for v in graph.outputs])
 
     def _op(self, op: Op, numbers: list[Any]) -> Hashable:
-        return type(op), tuple([self._field(x, numbers) for x in op.attributes().values()])
+        fields = op.attributes().items()
+        return type(op), tuple([x if k in _OF_STRUCTURE else self._field(x, numbers) for k, x in fields])
 
     def _field(self, x: Any, numbers: list[Any]) -> Hashable:
         """What a field is but for numbers, which go behind the others."""
@@ -93,7 +98,8 @@ def with_numbers(x: Any, numbers: Iterator[Any]) -> Any:
     if cls is TensorType:
         return x.with_shape(with_numbers(x.shape, numbers))
     if isinstance(x, Op):
-        return type(x)(**{k: with_numbers(v, numbers) for k, v in x.attributes().items()})
+        fields = x.attributes().items()
+        return type(x)(**{k: v if k in _OF_STRUCTURE else with_numbers(v, numbers) for k, v in fields})
     return graph_with_numbers(x, numbers) if isinstance(x, Graph) else x
 
 

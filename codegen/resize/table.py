@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
-from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.tracked import Changed
 
@@ -17,9 +16,6 @@ from .template import Template
 _MOST_STRUCTURES: Final = 512
 _MOST_TEMPLATES: Final = 4
 _MOST_FAILURES: Final = 2
-_UNTRACKED: Final = (  # what code raises that takes plain numbers alone: it has to be compiled as it is
-    JitgradError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError, AssertionError
-)  # fmt: skip
 
 
 class _Known:
@@ -62,7 +58,7 @@ class Sizes:
         try:
             template = record(symbols)
             plan = template.at(self._numbers)
-        except (Changed, *_UNTRACKED):
+        except Exception:  # what takes plain numbers alone may raise anything; compiling as it is says what is wrong
             known.failures += 1
             return None
         known.templates.append(template)

@@ -58,4 +58,4 @@ def test_quick(mode, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "name"), [(mode, name) for mode in CHECKS for name in NAMES])
 def test_full(mode, name):
-    check(mode, name, 8 if mode in ("vmap", "jvp") else 1, KNOWN | KNOWN_IN_FULL)
+    check(mode, name, 8, KNOWN | KNOWN_IN_FULL)
