@@ -8,15 +8,14 @@ contiguous. So are gradients that eager code refuses because a residual was over
 value.
 """
 
-import argparse
 import itertools
 import linecache
 import random
 import sys
-import time
 import warnings
 
 import numpy as np
+from random_runs import run_programs, smallest
 from random_statements import LOCAL, statement
 
 import jitgrad as jg
@@ -261,19 +260,9 @@ def shrink(program, kind):
     """The program with all left out without which it still differs in `kind`."""
 
     def differs(candidate):
-        try:
-            return difference(candidate).split(":")[1:2] == [kind]
-        except Exception:  # the smaller program is none
-            return False
+        return difference(candidate).split(":")[1:2] == [kind]
 
-    changed = True
-    while changed:
-        changed = False
-        for smaller in _smaller(program):
-            if differs(smaller):
-                program, changed = smaller, True
-                break
-    return program
+    return smallest(program, _smaller, differs)
 
 
 def _smaller(program):
@@ -312,23 +301,5 @@ def check(seed):
         raise AssertionError(f"seed {seed}: {again}\n\n{small.text()}\n\n{calls}")
 
 
-def main(arguments=None):
-    """Run programs; print those that differ, and how many ran in how many seconds."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("programs", type=int)
-    parser.add_argument("--from", dest="first", type=int, default=0)
-    options = parser.parse_args(arguments)
-    start, wrong = time.perf_counter(), []
-    for seed in range(options.first, options.first + options.programs):
-        try:
-            check(seed)
-        except Exception as error:  # a program that cannot run at all is a fault too
-            wrong.append(seed)
-            print(f"{type(error).__name__}: {error}", flush=True)
-    seconds = time.perf_counter() - start
-    print(f"{options.programs} programs, {seconds:.0f} s, {len(wrong)} mismatches: {wrong}")
-    return bool(wrong)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_programs(check, __doc__))

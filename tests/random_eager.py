@@ -5,7 +5,6 @@ program and its siblings, in which operands are swapped, constants are other, or
 turns, so that whatever is kept by structure or by type from one call to the next meets those that it is not for.
 """
 
-import argparse
 import random
 import re
 import sys
@@ -13,6 +12,7 @@ import warnings
 
 import numpy as np
 import torch
+from random_runs import run_programs
 
 import jitgrad as jg
 from jitgrad import hot_path
@@ -244,7 +244,7 @@ def is_steady(want):
 
 
 def check(seed, turns=5):
-    """A family, in turns; what differs first, as text, or None."""
+    """Run a family in turns, and raise `AssertionError` with what differs first."""
     family = Family(seed)
     wanted = []
     for grads, lines in family.programs:
@@ -264,28 +264,13 @@ def check(seed, turns=5):
             problem = f"failed: {failed}" if failed else steady and differs(want, got)
             if problem:
                 text = "\n".join(line for i, line in enumerate(lines) if i not in skip)
-                return f"seed {seed}, program {number}, turn {turn}: {problem}\n{family.shapes} {grads}\n{text}\n"
-    return None
-
-
-def main():
-    """Check many families, and print those that differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--from", dest="first", type=int, default=0)
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    hot_path.CALLS = 1
-    jg.compile(lambda x: x + 1)(jg.ones(2))  # the code generator is loaded
-    bad = 0
-    for seed in range(arguments.first, arguments.first + arguments.count):
-        problem = check(seed)
-        if problem:
-            bad += 1
-            print(problem, flush=True)
-    print(f"{bad} of {arguments.count} differ")
-    sys.exit(bool(bad))
+                raise AssertionError(
+                    f"seed {seed}, program {number}, turn {turn}: {problem}\n{family.shapes} {grads}\n{text}\n"
+                )
 
 
 if __name__ == "__main__":
-    main()
+    warnings.simplefilter("ignore")
+    hot_path.CALLS = 1
+    jg.compile(lambda x: x + 1)(jg.ones(2))  # the code generator is loaded
+    sys.exit(run_programs(check, __doc__))

@@ -4,14 +4,13 @@
 sizes that go up and down, so that most calls run a plan that was made for another size.
 """
 
-import argparse
 import itertools
 import random
 import sys
-import time
 import warnings
 
 import numpy as np
+from random_runs import run_programs, smallest
 
 import jitgrad as jg
 
@@ -214,21 +213,7 @@ def _differ(w, g, part, tolerance):
 
 def shrink(program):
     """The program with all left out without which it still differs."""
-
-    def differs(candidate):
-        try:
-            return bool(difference(candidate))
-        except Exception:  # the smaller program is none
-            return False
-
-    changed = True
-    while changed:
-        changed = False
-        for smaller in _smaller(program):
-            if differs(smaller):
-                program, changed = smaller, True
-                break
-    return program
+    return smallest(program, _smaller, lambda p: bool(difference(p)))
 
 
 def _smaller(p):
@@ -253,24 +238,6 @@ def check(seed):
         raise AssertionError(f"seed {seed}: {again}\n{small.dtype} {small.sizes}\n{small.text()}\n")
 
 
-def main(arguments=None):
-    """Run programs; print those that differ, and how many ran in how many seconds."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("programs", type=int)
-    parser.add_argument("--from", dest="first", type=int, default=0)
-    options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")
-    start, wrong = time.perf_counter(), []
-    for seed in range(options.first, options.first + options.programs):
-        try:
-            check(seed)
-        except Exception as error:  # a program that cannot run at all is a fault too
-            wrong.append(seed)
-            print(f"{type(error).__name__}: {error}", flush=True)
-    seconds = time.perf_counter() - start
-    print(f"{options.programs} programs, {seconds:.0f} s, {len(wrong)} mismatches: {wrong}")
-    return bool(wrong)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    warnings.simplefilter("ignore")
+    sys.exit(run_programs(check, __doc__))

@@ -21,4 +21,4 @@ def test_families_of_programs(first, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(first, first + 10):
-            assert random_eager.check(seed) is None
+            random_eager.check(seed)
