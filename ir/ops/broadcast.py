@@ -17,7 +17,7 @@ from ..scalar import Expr
 from ..types import Shape, TensorType
 from .shape import Reshape
 
-__all__ = ["BroadcastTo", "Sum", "accumulator_dtype", "expand_reduced"]
+__all__ = ["BroadcastTo", "Sum", "Total", "accumulator_dtype", "expand_reduced"]
 
 add_reduce: Any = np.add.reduce  # what numpy.sum calls; its stubs know no tuple of axes with a variable keepdims
 
@@ -93,8 +93,24 @@ def expand_reduced(b: Builder, value: Value, axes: tuple[int, ...], keepdim: boo
     return b(BroadcastTo(shape), value) if value.shape != shape else value
 
 
+class Total(Reduction):
+    """A reduction that adds up in one accumulator."""
+
+    def initial(self, dtype: DType) -> tuple[Expr, ...]:
+        """Zero."""
+        return (scalar.const(0, accumulator_dtype(dtype)),)
+
+    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Add the totals."""
+        return (left[0] + right[0],)
+
+    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
+        """The total in the operand's type."""
+        return scalar.convert(accumulators[0], dtype)
+
+
 @op
-class Sum(Reduction):
+class Sum(Total):
     """The sum over `axes`. Half types are summed in float32; integers wrap at their width."""
 
     axes: tuple[int, ...]
@@ -115,22 +131,10 @@ class Sum(Reduction):
             total = add_reduce(x, axis=self.axes, keepdims=self.keepdim, dtype=wide)
         return np.asarray(total, dtype=x.dtype)
 
-    def initial(self, dtype: DType) -> tuple[Expr, ...]:
-        """Zero."""
-        return (scalar.const(0, accumulator_dtype(dtype)),)
-
     def step(self, accumulators: tuple[Expr, ...], element: Expr, position: Expr) -> tuple[Expr, ...]:
         """Add the element."""
         (total,) = accumulators
         return (total + scalar.convert(element, total.dtype),)
-
-    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Add the totals."""
-        return (left[0] + right[0],)
-
-    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
-        """The total in the operand's type."""
-        return scalar.convert(accumulators[0], dtype)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

@@ -10,14 +10,13 @@ import numpy as np
 
 from .. import dtypes, scalar
 from ..builder import Builder
-from ..dtypes import DType
 from ..errors import DTypeError, operand_lines
 from ..graph import Value
 from ..op import Array, Cotangents, Op, Reduction, Values, op
 from ..scalar import Expr
 from ..types import Shape, TensorType
 from .arithmetic import Add, Div, Mul, Sub
-from .broadcast import Sum, accumulator_dtype, add_reduce, expand_reduced
+from .broadcast import Sum, Total, accumulator_dtype, add_reduce, expand_reduced
 from .creation import full_like
 from .select import Convert
 
@@ -131,7 +130,7 @@ class Var(_Statistic):
 
 
 @op
-class SumOfSquares(Reduction):
+class SumOfSquares(Total):
     """The sum of squares over `axes` of real floats."""
 
     axes: tuple[int, ...]
@@ -152,23 +151,11 @@ class SumOfSquares(Reduction):
         with np.errstate(all="ignore"):
             return np.asarray(add_reduce(wide * wide, axis=self.axes, keepdims=self.keepdim), x.dtype)
 
-    def initial(self, dtype: DType) -> tuple[Expr, ...]:
-        """Zero."""
-        return (scalar.const(0, accumulator_dtype(dtype)),)
-
     def step(self, accumulators: tuple[Expr, ...], element: Expr, position: Expr) -> tuple[Expr, ...]:
         """Add the square, which is not rounded before."""
         (total,) = accumulators
         x = scalar.convert(element, total.dtype)
         return (scalar.fma(x, x, total),)
-
-    def merge(self, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Add the totals."""
-        return (left[0] + right[0],)
-
-    def finish(self, accumulators: tuple[Expr, ...], dtype: DType) -> Expr:
-        """The total in the operand's type."""
-        return scalar.convert(accumulators[0], dtype)
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
