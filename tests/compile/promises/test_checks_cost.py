@@ -8,7 +8,6 @@ import jitgrad as jg
 from jitgrad.counters import counters
 from jitgrad.nn import Linear, Module, ReLU, Sequential, Tanh
 
-
 SETTLED = 40  # calls, after which none goes another way than the one before: kernels shared by functions are entered
 # directly after 16 calls of theirs, whoever made them, and what is remembered of Python's state after as many
 
