@@ -3,9 +3,8 @@
     python bench/compare.py [--quick] [--rows gelu,conv] [--sizes table|all] [--rounds N] [--eager]
 
 Contestants have a process each and take turns. Prints medians and bests in milliseconds, the ratio of jitgrad's to
-the best peer's, how long the first three calls took (an optimizer's first step makes its state, and jitgrad captures
-the second), peak memory (beyond the import's), and the bound that this machine's measured copy and multiply-add rates
-put on the work. Writes `bench/results/compare.json` and `compare.png`.
+the best peer's, how long the first three calls took, peak memory (beyond the import's), and the bound that this
+machine's measured copy and multiply-add rates put on the work. Writes `bench/results/compare.json` and `compare.png`.
 """
 
 from __future__ import annotations

@@ -37,13 +37,13 @@ class Counted:
 
     def _count_change(self) -> None:
         """A number never used before, here and in what contains this."""
-        for thing in _with_containers(self):
+        for thing in with_containers(self):
             thing.__dict__["_epoch"] = _next_change() << _BITS
 
     def _count_switch(self) -> None:
         """Another number; the one before after a second call."""
         switch = self._switch
-        for thing in _with_containers(self):
+        for thing in with_containers(self):
             thing.__dict__["_epoch"] ^= switch
 
     def _contained_by(self, container: Counted) -> None:
@@ -56,7 +56,7 @@ class Counted:
 @contextmanager
 def changed_for_a_while(things: Iterable[Counted]) -> Iterator[None]:
     """Inside, `things` and all that contain them have other numbers; then the old ones, if nothing else has changed."""
-    found = {id(x): x for thing in things for x in _with_containers(thing)}.values()
+    found = {id(x): x for thing in things for x in with_containers(thing)}.values()
     before = [(x, x._epoch, _next_change() << _BITS) for x in found]
     for x, _, number in before:
         x.__dict__["_epoch"] = number
@@ -71,7 +71,7 @@ def changed_for_a_while(things: Iterable[Counted]) -> Iterator[None]:
 COUNTER_FIELDS = frozenset({"_epoch", "_switch", "_containers", "_open_values"})
 
 
-def _with_containers(thing: Counted) -> Iterator[Counted]:
+def with_containers(thing: Counted) -> Iterator[Counted]:
     """`thing` and all that contain it, each once."""
     seen = {id(thing)}
     found = [thing]

@@ -187,6 +187,11 @@ class BodyTracer(Tracer):
             raise Uncapturable("a gradient of a tensor made outside is set")
         t._grad = grad
 
+    def drop_grad(self, t: Tensor) -> None:
+        """`t.grad = None`; nothing to do where there is none."""
+        if self.read_grad(t) is not None:
+            self.write_grad(t, None)
+
     def is_kept(self, results: Sequence[Tensor]) -> bool:
         """Whether something outside holds a tensor made here."""
         bases = [t._view.base for t in results if t._view is not None]

@@ -114,6 +114,7 @@ class CompiledFunction(StandsForFunction):
     def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
         tracer = Tracer(leaves, self._fullgraph, self._name)
         tracer.dump, tracer.reached, tracer.numerics = self._dump, list(tensors_in(key[2])), self._numerics
+        tracer.serves = True
         tracer.continued = lambda: None if self._fullgraph else Retracer(self._name, self._numerics)
         mode = local.mode
         start = time.perf_counter()
@@ -130,7 +131,9 @@ class CompiledFunction(StandsForFunction):
                 mode.tracer = None
                 error.__cause__ = error.with_traceback(None).__cause__.with_traceback(None)  # frames hold tensors
                 return self._after_refusal(tracer, key, args, kwargs)
-            if not self._fullgraph:
+            if self._fullgraph:
+                tracer.begun.undo()
+            else:
                 _settle(tracer, always=True)
             raise
         finally:
@@ -143,13 +146,16 @@ class CompiledFunction(StandsForFunction):
         if tracer.refused:  # and the function has swallowed what it was told
             return self._after_refusal(tracer, key, args, kwargs)
         if tracer.broken is not None:
-            self._run_python_from_now_on(key, tracer.broken, tracer.broken_at)
+            self._run_python_from_now_on(tracer.begun.key(key), tracer.broken, tracer.broken_at)
             return tracer.deferred.filled(box[0])
         trace_ms = (time.perf_counter() - start) * 1e3
         reason = self._why_not_replayable(tracer, key, (args, kwargs), box)
         name_inputs(tracer, self._f, args, kwargs)
         result = self._finish(tracer, key, leaves, box[0], reason, trace_ms)
-        return self._f(*args, **kwargs) if result is REFUSED else result
+        if result is not REFUSED:
+            return result
+        tracer.begun.undo()
+        return self._f(*args, **kwargs)
 
     def _finish(
         self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, reason: str | None, trace_ms: float
@@ -172,6 +178,7 @@ class CompiledFunction(StandsForFunction):
             run_segment(tracer)
             return tracer.deferred.filled(result)
         self._unkept_in_a_row = 0
+        key = tracer.begun.key(key)
         cuts = tracer.cuts
         arrays = cuts.arrays()
         self._record.kept(tracer)
@@ -196,6 +203,7 @@ class CompiledFunction(StandsForFunction):
         """Fail, or go on, as eager code does: from the start, if Python did nothing yet that would happen twice."""
         if self._why_not_replayable(tracer, key, (args, kwargs), [None]) is not None:
             run_segment(tracer)
+        tracer.begun.undo()
         return self._f(*args, **kwargs)
 
     def _why_not_replayable(self, tracer: Tracer, key: Any, call: Any, box: list[Any]) -> str | None:
@@ -212,6 +220,7 @@ class CompiledFunction(StandsForFunction):
         ):
             return "the call changed its arguments"
         key_now = call_key(self._f, leaves, structure, self._numbers.of(structure))
+        key = tracer.begun.key(key)
         if key_now != key:
             same_values = key_now[2] == key[2]
             return "the call changed " + ("its arguments or modes" if same_values else "Python values it depends on")

@@ -84,6 +84,7 @@ def _run_until_refused(tracer: Tracer) -> None:
             break
         env.update(zip(node.results, results, strict=True))
         count += 1
+    tracer.begun.undo(after=count)
     written = {id(state): (state.tensor, value) for at, state, value in tracer.writes if at <= count}
     contents = [np.array(env[value]) for _, value in written.values()]  # before any is written
     for (tensor, _), array in zip(written.values(), contents, strict=True):

@@ -57,7 +57,7 @@ def tensor_names(tracer: Tracer) -> dict[int, str]:
     for optimizer in (t for t in things if hasattr(t, "param_groups")):
         for number, p in enumerate(p for group in optimizer.param_groups for p in group["params"]):
             owner = found.get(id(p), str(number))
-            for key, t in optimizer.state.get(p, {}).items():
+            for key, t in optimizer.__dict__["state"].get(p, {}).items():
                 if isinstance(t, Tensor):
                     found.setdefault(id(t), f"{type(optimizer).__name__}.{key}.{owner}")
     return found

@@ -40,6 +40,7 @@ from ..runtime_float import RuntimeFloat
 from ..tape import is_packed_outside
 from ..tensor import Tensor, ViewInfo, rebinding, wrap
 from .asking import Asking
+from .begun import Begun
 from .cuts import Cuts
 from .deferred import Deferred
 from .drawing import Drawing
@@ -125,6 +126,8 @@ class Tracer(Asking, Drawing):
         self.casts: dict[Any, Any] = {}  # of parameters, by autocast: see `autocasting`
         self.scopes: dict[int, tuple[str, ...]] = {}  # of tape nodes, by their number: their gradients' scopes
         self.layout = MemoryLayout(self)
+        self.begun = Begun(self)
+        self.serves = False  # whether the trace is to serve later calls
 
     # values -------------------------------------------------------------------------------------------------
 
@@ -427,6 +430,10 @@ class Tracer(Asking, Drawing):
             t._grad = grad
         else:
             self.grads[id(t)] = (t, grad)
+
+    def drop_grad(self, t: Tensor) -> None:
+        """`t.grad = None`, whatever it is at a call."""
+        self.write_grad(t, None)
 
     def touch(self, thing: Any) -> None:
         """The trace depends on a module or optimizer: it holds while `thing._epoch` stays."""

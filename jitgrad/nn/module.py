@@ -141,10 +141,13 @@ class Module(ModuleHooks):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Remove all parameters' gradients, or set them to zero."""
+        tracer = local.mode.tracer
         for p in self.parameters():
-            if p.grad is None:
+            if tracer is not None and set_to_none:
+                tracer.drop_grad(p)
+            elif p.grad is None:
                 continue
-            if set_to_none:
+            elif set_to_none:
                 p.grad = None
             else:
                 if p.grad.grad_fn is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.errors import ArgumentError, DTypeError
+from jitgrad.ir.graph import Value
 
 from ..autograd.grad_mode import set_grad_enabled
 from ..creation import zeros
@@ -15,7 +17,7 @@ from ..errors import located
 from ..mode import local
 from ..tensor import Tensor
 from .launch import launched
-from .optimizer import Optimizer
+from .optimizer import Optimizer, State
 from .repeated import Updates
 from .update import assign, loss_of, move, scalar, with_gradients
 
@@ -61,12 +63,15 @@ class ByParameter(Optimizer):
 
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of a parameter, made at its first step."""
-        state: dict[str, Any] = self.state[p]
+        states: State = self.__dict__["state"]
+        state: dict[str, Any] = dict.get(states, p) or {}
         if not state:
             if p.dtype.is_complex:
                 raise located(DTypeError(f"{type(self).__name__}: complex parameters are not supported"))
-            for name, value in self._start(p, group).items():
-                state[name] = value
+            with beginning(self, p) or nullcontext():
+                state = states[p]
+                for name, value in self._start(p, group).items():
+                    state[name] = value
         return state
 
     def _start(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
@@ -86,6 +91,14 @@ class ByParameter(Optimizer):
             assign(p, p * scalar(1 - numbers["lr"] * decay, p))
             return grad
         return grad + p * scalar(decay, p)
+
+
+def beginning(optimizer: Optimizer, p: Tensor) -> AbstractContextManager[None] | None:
+    """Where a parameter's state is made outside the trace going on; None if none is, or it went by its absence."""
+    tracer, states = local.mode.tracer, optimizer.__dict__["state"]
+    if tracer is None or p._data.__class__ is Value or not tracer.begun.may_begin(optimizer):
+        return None
+    return tracer.begun.beginning(optimizer, functools.partial(states.pop, p, None))  # type: ignore[no-any-return]
 
 
 def moments(state: dict[str, Any], grad: Any, beta1: Any, beta2: Any) -> tuple[Any, Any]:

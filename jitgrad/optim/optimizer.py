@@ -105,7 +105,7 @@ class Optimizer(Counted):
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self._start_counting()
         self.defaults = WatchedDict(self, defaults)
-        self.state = State(self)
+        self.__dict__["state"] = State(self)
         self.param_groups: list[Any] = WatchedList(self)
         for name in _HOOKS:
             self.__dict__[name] = HookTable(self)
@@ -130,6 +130,14 @@ class Optimizer(Counted):
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__[name] = value
         self._count_change()
+
+    @property
+    def state(self) -> State:
+        """What is kept for each parameter."""
+        tracer = local.mode.tracer
+        if tracer is not None:
+            tracer.begun.look(self)
+        return self.__dict__["state"]  # type: ignore[no-any-return]
 
     # groups -----------------------------------------------------------------------------------------------
 
@@ -217,16 +225,15 @@ class Optimizer(Counted):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Remove the parameters' gradients, or set them to zero."""
-        eager = local.mode.tracer is None
+        tracer = local.mode.tracer
         for group in self.param_groups:
             for p in group["params"]:
-                if eager and set_to_none:
-                    p._grad = None
-                elif p.grad is None:
-                    continue
-                elif set_to_none:
-                    p.grad = None
-                else:
+                if set_to_none:
+                    if tracer is None:
+                        p._grad = None
+                    else:
+                        tracer.drop_grad(p)
+                elif p.grad is not None:
                     with no_grad():
                         p.grad = p.grad.detach()
                         p.grad.mul_(0)

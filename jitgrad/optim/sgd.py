@@ -6,10 +6,11 @@ from typing import Any
 
 from jitgrad.ir.errors import ArgumentError
 
+from ..creation import full
 from ..errors import located
 from ..tensor import Tensor
-from .by_parameter import ByParameter
-from .optimizer import Params
+from .by_parameter import ByParameter, beginning
+from .optimizer import Params, State
 from .update import assign, scalar
 
 
@@ -59,7 +60,14 @@ class SGD(ByParameter):
 
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """Nothing without momentum; with it, the first step starts the mean."""
-        return self.state[p] if self.needs_state(group) else {}
+        if not self.needs_state(group):
+            return {}
+        states: State = self.__dict__["state"]
+        outside = beginning(self, p) if not dict.get(states, p) and _goes_on_from_nothing(p, group) else None
+        if outside is not None:
+            with outside:
+                states[p]["momentum_buffer"] = full(tuple(p.shape), -0.0, dtype=p.dtype, device=p.device)
+        return states[p]  # type: ignore[no-any-return]
 
     def _update(self, p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any], numbers: dict[str, Any]) -> None:
         if "weight_decay" in numbers:
@@ -78,3 +86,9 @@ class SGD(ByParameter):
             share = scalar(1 - numbers["dampening"], p) if "dampening" in numbers else None
             assign(buffer, buffer * momentum + (grad if share is None else grad * share))
         return grad + buffer * momentum if group["nesterov"] else buffer
+
+
+def _goes_on_from_nothing(p: Tensor, group: dict[str, Any]) -> bool:
+    """Whether a mean of -0.0, moved by the first gradient as by any other, is that gradient to the bit."""
+    is_plain = not dict.get(group, "dampening") and not dict.get(group, "differentiable")
+    return is_plain and p.dtype.is_floating_point and 0 < dict.get(group, "momentum") <= 1

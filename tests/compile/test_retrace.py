@@ -440,12 +440,13 @@ def test_writes_to_copies_are_none_of_the_original():
     agree(program)
 
 
-def test_a_first_step_of_much_work_is_compiled_and_one_of_little_is_not():
+def test_a_call_that_is_not_kept_is_compiled_if_it_is_much_work():
     def first_call(n):
         weight = jg.nn.Parameter(jg.ones(n, n) / n)
         optimizer = jg.optim.Adam([weight], lr=0.1)
 
         def step(x):
+            assert len(optimizer.state) == 0  # code that looks at what the call begins
             optimizer.zero_grad()
             ((x @ weight).tanh() @ weight.t()).square().mean().backward()
             optimizer.step()
