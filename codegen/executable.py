@@ -19,11 +19,11 @@ from typing import Any, Final
 import numpy as np
 
 from jitgrad.ir.errors import InternalError, JitgradError
-from jitgrad.ir.interpreter import apply_reference
 from jitgrad.ir.types import TensorType
 
 from .buffers import pool as buffers
 from .cpu import driver
+from .cpu.arrange import apply_on_host
 from .cpu.threads import pool as threads
 from .direct_entry import DirectEntry
 from .encode import HostOperand, HostSegment, NativeSegment, Segment
@@ -224,7 +224,7 @@ def _is_plain(x: Array) -> bool:
 def run_host(segment: HostSegment, arrays: list[Array], arena: Any) -> None:
     """One op through NumPy."""
     try:
-        results = apply_reference(segment.op, [_view(o, arrays, arena) for o in segment.operands])
+        results = apply_on_host(segment.op, [_view(o, arrays, arena) for o in segment.operands])
     except JitgradError as error:
         error.attach_location(str(segment.node.location) if segment.node.location else None)
         raise

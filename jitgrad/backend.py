@@ -10,10 +10,15 @@ from typing import Any
 from jitgrad.codegen.cuda.runtime.array import DEVICE_DTYPES as DEVICE_DTYPES
 from jitgrad.codegen.cuda.runtime.array import DeviceArray as DeviceArray
 from jitgrad.codegen.cuda.runtime.array import Memory as Memory
+from jitgrad.ir.config import config
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.ops.arranging import arrange_in_python
 from jitgrad.ir.types import CPU, Device
+from jitgrad.ir.unstable_order import Routine
 
 from .counters import Event, counters, log, tell
+
+_FEW_WORDS = 100  # Python takes as long for these as loading a kernel from disk
 
 Observer = Callable[[str, Any], None]
 
@@ -88,6 +93,16 @@ def get_num_threads() -> int:
     from jitgrad.codegen.cpu import threads
 
     return threads.get_num_threads()
+
+
+def arrange(routine: Routine, words: Any, *numbers: int) -> None:
+    """Rearrange rows of words in place: natively, but in Python what is short while no code generation is loaded."""
+    if not config.compile or (words.size <= _FEW_WORDS and "jitgrad.codegen.cpu.arrange" not in sys.modules):
+        arrange_in_python(routine, words, *numbers)
+        return
+    from jitgrad.codegen.cpu import arrange as native
+
+    native.arrange(routine, words, *numbers)
 
 
 def load_if_numba_is() -> None:

@@ -17,10 +17,11 @@ from jitgrad.ir.graph import Graph
 from jitgrad.ir.interpreter import apply_reference, evaluate
 from jitgrad.ir.location import user_location
 from jitgrad.ir.op import Op, Pointwise, View
+from jitgrad.ir.ops.arranging import Arranging
 from jitgrad.ir.types import TensorType
 
 from .arrays import on_device
-from .backend import DeviceArray
+from .backend import DeviceArray, arrange
 from .device_ops import run_graph_on_device, run_on_device
 from .errors import located
 from .large import OFTEN, run_large, run_often
@@ -189,7 +190,7 @@ def run_op(
                 return out
         elif isinstance(op, OFTEN) and (native := run_often(op, data, operands)) is not None:
             return native  # type: ignore[no-any-return]
-        found = apply_reference(op, data)
+        found = op.arranged(arrange, data[0]) if isinstance(op, Arranging) else apply_reference(op, data)
         return found if isinstance(op, _LAID_OUT) else [_row_major(x) for x in found]
     except JitgradError as error:
         raise located(error) from None
@@ -212,6 +213,8 @@ def run_data(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
 
 def _apply_here(op: Op, data: Sequence[Any]) -> Sequence[Any]:
     """By NumPy; but what a composite of much data takes of memory there may grow with its square."""
+    if isinstance(op, Arranging):
+        return op.arranged(arrange, data[0])
     if not type(op).has_decomposition() or sum(map(np.size, data)) < _MUCH:
         return apply_reference(op, data)
     data = [x if x.flags.c_contiguous else x.copy() for x in data]  # as kernels take them

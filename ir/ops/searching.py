@@ -13,6 +13,7 @@ from ..errors import DimError, DTypeError, OperationError, ShapeError, operand_l
 from ..graph import Value
 from ..op import Array, Batched, Cotangents, Op, Values, op
 from ..types import TensorType
+from .arranging import Arrange, Arranging, order, take
 from .creation import zeros_like
 from .indexing import ScatterAdd
 from .sample_axis import all_batched
@@ -107,8 +108,11 @@ class IsIn(_OnTheHost):
 
 
 @op
-class Mode(Op):
-    """The most frequent element along `axis`, the smallest of several, and its last place, as int64."""
+class Mode(Arranging):
+    """The most frequent element along `axis`, the smallest of several, and the place of its last one, as int64.
+
+    Last in the order of `Sort` that is not stable; each NaN is an element of its own.
+    """
 
     axis: int
     name = "mode"
@@ -126,23 +130,18 @@ class Mode(Op):
         kept = x.with_shape(tuple(n for a, n in enumerate(x.shape) if a != self.axis))
         return kept, kept.with_dtype(dtypes.int64)
 
-    def reference(self, *operands: Array) -> Array:
+    def arranged(self, arrange: Arrange, x: Array) -> tuple[Array, ...]:
         """The longest run of the sorted elements."""
-        x = np.moveaxis(operands[0], self.axis, -1)
-        keys = _comparable(x)
-        order = np.argsort(keys, axis=-1, kind="stable")
-        ordered = np.take_along_axis(keys, order, -1)
+        x = np.moveaxis(x, self.axis, -1)
+        index = order(x, False, False, arrange)
+        ordered = take(x, index)
         steps = np.arange(x.shape[-1])
         fresh = np.ones(x.shape, np.bool_)
         fresh[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
         lengths = steps - np.maximum.accumulate(np.where(fresh, steps, 0), axis=-1)
         best = np.argmax(lengths, axis=-1)[..., None] if x.size else np.zeros((*x.shape[:-1], 1), np.int64)
-        place = np.take_along_axis(order, best, -1)
-        return np.take_along_axis(x, place, -1)[..., 0], place[..., 0].astype(np.int64, copy=False)
-
-    def can_emit(self, *operands: TensorType) -> bool:
-        """Never: it runs by NumPy."""
-        return False
+        place = take(index, best)
+        return take(x, place)[..., 0], place[..., 0]
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

@@ -18,7 +18,7 @@ from jitgrad.ir.ops.logical import LogicalAnd, LogicalOr
 from jitgrad.ir.ops.searching import Mode
 from jitgrad.ir.ops.select import Where
 from jitgrad.ir.ops.shape import Reshape
-from jitgrad.ir.ops.sorting import Sort, TopK
+from jitgrad.ir.ops.sorting import KthValue, Sort, TopK
 
 from ..aliasing import view
 from ..dispatch import apply, apply_all
@@ -32,33 +32,46 @@ from .pointwise import check_tensor, convert, expand, filled
 from .reductions import ValuesAndIndices, check_lengths
 from .registry import numpy_names, public
 
+_COUNTED = 1 << 15  # elements, from which PyTorch sorts vectors of integers digit by digit
+
 
 @public(out=True)
 @numpy_names
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> ValuesAndIndices:
-    """The elements in order along `dim`, and their indices; equal elements keep theirs. NaN counts as largest.
+    """The elements in order along `dim`, and their indices. NaN counts as largest.
+
+    Equal elements keep their order if `stable`; else PyTorch's indices come, which from 17 elements on tell another.
 
     >>> import jitgrad as jg
     >>> jg.sort(jg.tensor([3, 1, 2])).values
     tensor([1, 2, 3])
     """
-    axis = normalize_dim(dim, input.ndim)
-    if input.ndim == 0:
-        values, indices = apply_all(Sort(0, descending), view(Reshape((1,)), input))
+    kept = bool(stable) or _is_counted(input, descending)
+    return _sorted(input, normalize_dim(dim, input.ndim), bool(descending), kept)
+
+
+def _is_counted(x: Tensor, descending: bool) -> bool:
+    """Whether PyTorch sorts a vector of integers digit by digit, which is stable."""
+    return x.ndim == 1 and x.dtype.kind == "int" and not descending and x.shape[0] >= _COUNTED
+
+
+def _sorted(x: Tensor, axis: int, descending: bool, stable: bool) -> ValuesAndIndices:
+    if x.ndim == 0:
+        values, indices = apply_all(Sort(0, descending, stable), view(Reshape((1,)), x))
         return ValuesAndIndices(view(Reshape(()), values), view(Reshape(()), indices))
-    return ValuesAndIndices(*apply_all(Sort(axis, descending), input))
+    return ValuesAndIndices(*apply_all(Sort(axis, descending, stable), x))
 
 
 @public()
 @numpy_names
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """The indices that put the elements in order along `dim`.
+    """The indices that put the elements in order along `dim`; see `sort`.
 
     >>> import jitgrad as jg
     >>> jg.argsort(jg.tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
-    return sort(input, dim, descending).indices
+    return sort(input, dim, descending, stable).indices
 
 
 @public(out=True)
@@ -70,7 +83,7 @@ def msort(input: Tensor) -> Tensor:
 @public(out=True)
 @numpy_names
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndIndices:
-    """The `k` largest (or smallest) elements along `dim` in order, and their indices.
+    """The `k` largest (or smallest) elements along `dim`, in order if `sorted`, and their indices.
 
     >>> import jitgrad as jg
     >>> jg.topk(jg.tensor([3, 1, 2]), 2).values
@@ -82,7 +95,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise located(ShapeError(f"selected index k out of range: k is {k}, dim {axis} has length {length}"))
     if input.ndim == 0:
         return ValuesAndIndices(alias_free(input), filled((), dtypes.int64, 0))
-    return ValuesAndIndices(*apply_all(TopK(axis, int(k), bool(largest)), input))
+    return ValuesAndIndices(*apply_all(TopK(axis, int(k), bool(largest), bool(sorted)), input))
 
 
 @public(out=True)
@@ -100,12 +113,18 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
         check_lengths("kthvalue", input, (axis,))
     if not 1 <= k <= length:
         raise located(ShapeError(f"kthvalue(): selected number k out of range for dimension {axis}"))
-    return _pick(input, axis, k - 1, keepdim)
+    if input.ndim == 0:
+        return _pick(input, axis, 0, keepdim)
+    found = ValuesAndIndices(*apply_all(KthValue(axis, int(k) - 1), input))
+    if not keepdim:
+        return found
+    shape = tuple(1 if a == axis else n for a, n in enumerate(input.shape))
+    return ValuesAndIndices(*[view(Reshape(shape), t) for t in found])
 
 
 def _pick(input: Tensor, axis: int, place: int, keepdim: bool) -> ValuesAndIndices:
     """The element at one place of the order along an axis."""
-    values, indices = sort(input, axis)
+    values, indices = _sorted(input, axis, False, True)
     if input.ndim == 0:
         return ValuesAndIndices(values, indices)
     if keepdim:
@@ -186,7 +205,7 @@ def _middle(input: Tensor, axis: int, keepdim: bool, ignore_nan: bool) -> Values
     length = input.shape[axis] if input.ndim else 1
     if not input.dtype.is_floating_point or input.ndim == 0 or input.type_.numel == 0:
         return _pick(input, axis, (length - 1) // 2, keepdim)
-    values, indices = sort(input, axis)
+    values, indices = _sorted(input, axis, False, True)
     unordered = values != values
     if ignore_nan:
         present = length - unordered.sum(axis, keepdim=True)  # type: ignore[attr-defined]
@@ -204,7 +223,7 @@ def _middle(input: Tensor, axis: int, keepdim: bool, ignore_nan: bool) -> Values
 @public(out=True)
 @numpy_names
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
-    """The most frequent element along `dim`, the smallest of several, and the last place where it is.
+    """The most frequent element along `dim`, the smallest of several, and where the last of them is in `sort`'s order.
 
     >>> import jitgrad as jg
     >>> jg.mode(jg.tensor([3, 1, 3, 1]))

@@ -31,8 +31,6 @@ RANDOM = re.compile(
 )
 # Factors that are determined up to signs, phases or order.
 GAUGE = re.compile(r"svd$|qr$|linalg\.eig$|eigh$|geqrf|ldl_|ormqr|householder")
-# Of equal elements PyTorch's unstable sorts take any: values are compared, and indices only by shape and dtype.
-TIES = {"sort": (1,), "topk": (1,), "kthvalue": (1,), "mode": (1,), "argsort": (0,)}
 
 
 class Nothing(Exception):
@@ -56,12 +54,6 @@ class Case:
 
     def check(self, got, want, sample, **options):
         """Compare results, as far as they are determined."""
-        loose = TIES.get(self.entry.name, ())
-        if loose and self.comparable:
-            ours, theirs = leaves(got), leaves(want)
-            for i in loose:
-                check_same(ours[i], theirs[i], values=False)
-            got, want = ([x for i, x in enumerate(r) if i not in loose] for r in (ours, theirs))
         check_same(got, want, self.comparable and not self.drops(sample), **options)
 
     def drops(self, sample):
@@ -296,7 +288,7 @@ def _check_out(case, sample, plain, what):
         return
     if isinstance(got, Exception):
         raise got
-    case.check(mine, given, sample, rounded=plain if case.entry.name not in TIES else None)
+    case.check(mine, given, sample, rounded=plain)
     for result, target in zip(leaves(got), leaves(mine), strict=True):
         assert result is target, "the result is not `out`"
     assert our_warnings or not their_warnings, f"no warning like {their_warnings}"
