@@ -8,7 +8,7 @@ import operator
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.tracked import Lookup
 
-from .attention.launch import attention_launch
+from .attention.launch import attention_launches
 from .attention.ops import TileAttention, TileAttentionGrad
 from .conv.launch import launches
 from .conv.target import TileTarget
@@ -20,7 +20,7 @@ def tile_launches(node: Node, target: TileTarget) -> list[Launch]:
     plain = _plain(node)
     op = plain.op
     if isinstance(op, TileAttention | TileAttentionGrad):
-        found = [attention_launch(plain, op, target)]
+        found = attention_launches(plain, op, target)
     else:
         found = launches(plain, target)
     if plain is node:

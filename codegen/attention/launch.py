@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Final
 
 from jitgrad.ir.graph import Node
+from jitgrad.ir.ops.random import least_word
 from jitgrad.ir.types import TensorType
 
 from ..conv.target import TileTarget
-from ..loops.attention import ATTENTION, ATTENTION_GRAD, ATTENTION_SLOTS, AttentionKernel
+from ..loops.attention import ATTENTION, ATTENTION_GRAD, ATTENTION_SLOTS, STRANDS_SUM, AttentionKernel
 from ..lower.kernel_builder import Launch
 from .ops import TileAttention, TileAttentionGrad
 
@@ -20,7 +22,9 @@ _KEYS: Final = 128  # in a block of the forward kernel
 _ROWS: Final = 8
 _VECTORS: Final = 2
 _STRANDS: Final = 16  # tasks to be had, if keys are so many
+_QUERIES_AT_A_TIME: Final = 512  # in strands: some for each of a strand's keys, and little memory
 _EXPONENTIAL: Final = 16  # what a weight costs beside products
+_RANDOM: Final = 100  # what a random number costs
 
 
 def block_lengths(
@@ -42,19 +46,51 @@ def block_lengths(
     return None
 
 
-def strands_of(q: TensorType, k: TensorType, target: TileTarget) -> int:
-    """The parts in which the gradient in queries is added up: from shapes alone, so that bits are."""
+def strands_of(q: TensorType, k: TensorType, target: TileTarget) -> tuple[int, int]:
+    """The parts in which the gradient in queries is added up, and for how many queries at a time.
+
+    From shapes alone, so that bits are.
+    """
     heads = max(1, math.prod(k.shape[:-2]))
     block = _TILES * _VECTORS * target.lanes(q.dtype)
-    return max(1, min(-(-_STRANDS // heads), -(-k.shape[-2] // block)))
+    strands = max(1, min(-(-_STRANDS // heads), -(-k.shape[-2] // block)))
+    return strands, q.shape[-2] if strands == 1 else min(q.shape[-2], _QUERIES_AT_A_TIME)
 
 
-def attention_launch(node: Node, op: TileAttention | TileAttentionGrad, target: TileTarget) -> Launch:
-    """One launch. Tasks are blocks of queries of a head, or strands of a head of keys."""
+def attention_launches(node: Node, op: TileAttention | TileAttentionGrad, target: TileTarget) -> list[Launch]:
+    """One launch; of gradients in strands two for so many queries at a time.
+
+    Tasks are blocks of queries of a head, or strands of a head of keys.
+    """
+    whole = _launch(node, op, target)
+    if isinstance(op, TileAttention) or op.strands == 1:
+        return [whole]
+    q, (dq, dk, dv, parts) = node.operands[0].type, node.results
+    heads = math.prod(q.shape[:-2])
+    total = AttentionKernel(STRANDS_SUM, q.dtype, 1, 1, target.lanes(q.dtype), 1)
+    found = []
+    for first in range(0, q.shape[-2], op.rows):
+        last = min(first + op.rows, q.shape[-2])
+        slots = _replaced(whole.slots, {"first_query": first, "last_query": last, "goes_on": int(first > 0)})
+        operations = whole.operations * (last - first) // q.shape[-2]
+        operands = *node.operands, parts, dk, dv
+        found.append(dataclasses.replace(whole, operands=operands, slots=slots, operations=operations))
+        operations = op.strands * heads * (last - first) * q.shape[-1]
+        found.append(Launch(total, (parts, dq), slots, (), heads, operations, f"sum of {op.strands} strands"))
+    return found
+
+
+def _replaced(slots: tuple[int, ...], numbers: dict[str, int]) -> tuple[int, ...]:
+    named = dict(zip(ATTENTION_SLOTS, slots, strict=True)) | numbers
+    return tuple(named.values())
+
+
+def _launch(node: Node, op: TileAttention | TileAttentionGrad, target: TileTarget) -> Launch:
+    """All of it at once."""
     operands = [v.type for v in node.operands]
     q, k, v = operands[:3]
     is_forward = isinstance(op, TileAttention)
-    mask = operands[3 if is_forward else 6 :]
+    mask, _ = op.whole.split_rest(operands[3 if is_forward else 6 :])
     lengths = block_lengths(op, q, v, target)
     assert lengths is not None
     lanes = target.lanes(q.dtype)
@@ -63,15 +99,17 @@ def attention_launch(node: Node, op: TileAttention | TileAttentionGrad, target: 
         ATTENTION if is_forward else ATTENTION_GRAD, q.dtype, rows, _VECTORS, lanes, 1,
         mask="" if not mask else "keys" if mask[0].shape[-2] == 1 and is_forward else "full", is_causal=op.causal,
         is_chosen=op.chosen, gives_zeros=not isinstance(op, TileAttention) or op.zeros,
-        is_whole=not is_forward and not any(x.shape[-1] % (_VECTORS * lanes) for x in (q, v)),
+        is_whole=not is_forward and not any(x.shape[-1] % (_VECTORS * lanes) for x in (q, v)), drops=op.dropout > 0,
     )  # fmt: skip
+    params = (op.scale, least_word(op.dropout), op.whole.kept_factor) if kernel.drops else (op.scale,)
     n = _numbers(op, q, k, v, mask, lengths)
     extent = math.prod(q.shape[:-2]) * n["blocks"] if is_forward else n["tasks"] * n["strands"]
     products = math.prod(q.shape[:-1]) * k.shape[-2] // (2 if op.causal else 1)
     each = (q.shape[-1] + v.shape[-1] if is_forward else 3 * q.shape[-1] + 2 * v.shape[-1]) + _EXPONENTIAL
     return Launch(
-        kernel, (*node.operands, *node.results), tuple(n[name] for name in ATTENTION_SLOTS), (op.scale,), extent,
-        products * each, f"{kernel.form} in blocks of {lengths[0]} queries by {lengths[1]} keys",
+        kernel, (*node.operands, *node.results), tuple(n[name] for name in ATTENTION_SLOTS), params, extent,
+        products * (each + (_RANDOM if kernel.drops else 0)),
+        f"{kernel.form} in blocks of {lengths[0]} queries by {lengths[1]} keys",
     )  # fmt: skip
 
 
@@ -86,6 +124,8 @@ def _numbers(
         "groups": op.groups, "query_block": lengths[0], "key_block": lengths[1],
         "blocks": -(-q.shape[-2] // lengths[0]) if is_forward else -(-k.shape[-2] // lengths[1]),
         "strands": 1 if isinstance(op, TileAttention) else op.strands, "tasks": math.prod(k.shape[:-2]),
+        "first_query": 0, "last_query": q.shape[-2], "goes_on": 0,
+        "part_rows": q.shape[-2] if isinstance(op, TileAttention) else op.rows,
     }  # fmt: skip
     y = q.with_shape((*q.shape[:-1], v.shape[-1]))
     for name, x in (("q", q), ("k", k), ("v", v), ("y", y)):

@@ -26,11 +26,21 @@ class _Attention(TileOp):
     causal: bool
     groups: int
     chosen: bool
+    dropout: float
+
+    @property
+    def whole(self) -> AttentionLse:
+        """The op of a front end, of which this is a part or the whole."""
+        return AttentionLse(self.scale, self.causal, self.groups, self.dropout)
 
     def _scores(self, q: Array, k: Array, mask: Sequence[Array]) -> Array:
         """Scores, masked by choice."""
         scores = np.matmul(q * q.dtype.type(self.scale), k.swapaxes(-1, -2))
         return np.where(np.isnan(mask[0]), scores, mask[0])
+
+    def _dropped(self, weights: Array, random: Sequence[Array]) -> Array:
+        """Weights, or their cotangents, with dropout."""
+        return weights * self.whole.kept_reference(weights, random) if self.dropout else weights
 
 
 @op
@@ -46,69 +56,80 @@ class TileAttention(_Attention):
     groups: int
     chosen: bool = False
     zeros: bool = True
+    dropout: float = 0.0
     name = "tile_attention"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """`AttentionLse`'s, and the share."""
-        y, lse = AttentionLse(self.scale, self.causal, self.groups).infer(*operands)
+        y, lse = self.whole.infer(*operands)
         return (y, lse) if self.zeros else (y, lse, lse)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """`AttentionLse`'s, or a softmax's."""
-        q, k, v, *mask = operands
+        q, k, v, *rest = operands
+        mask, random = self.whole.split_rest(rest)
         if not self.zeros:
-            return self._softmax(q, k, v, mask)
+            return self._softmax(q, k, v, mask, random)
+        op = self.whole
         if self.chosen:
             rows = np.broadcast_to(np.eye(k.shape[-2], dtype=q.dtype), (*k.shape[:-1], k.shape[-2]))
-            scores = self._scores(q, k, mask)
-            operands = scores, rows, v
-        op = AttentionLse(1.0) if self.chosen else AttentionLse(self.scale, self.causal, self.groups)
+            op, operands = AttentionLse(1.0, False, 1, self.dropout), (self._scores(q, k, mask), rows, v, *random)
         found: tuple[Array, ...] = op.reference(*operands)
         return found
 
-    def _softmax(self, q: Array, k: Array, v: Array, mask: Sequence[Array]) -> tuple[Array, ...]:
-        whole = AttentionLse(self.scale, self.causal, self.groups)
-        scores = self._scores(q, k, mask) if self.chosen else whole._scores_reference(q, k, mask)
+    def _softmax(
+        self, q: Array, k: Array, v: Array, mask: Sequence[Array], random: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        scores = self._scores(q, k, mask) if self.chosen else self.whole._scores_reference(q, k, mask)
         with np.errstate(all="ignore"):
             largest = scores.max(-1)
             p = np.exp(scores - largest[..., None])
             share = 1 / p.sum(-1)
-            return np.matmul(p * share[..., None], whole._each_reference(v)), largest, share
+            p = self._dropped(p * share[..., None], random)
+            return np.matmul(p, self.whole._each_reference(v)), largest, share
 
 
 @op
 class TileAttentionGrad(_Attention):
-    """`AttentionGrad`, by tiles; of the queries' gradient there are `strands` parts, to be added up."""
+    """`AttentionGrad`, by tiles, and memory for the queries' gradient in parts.
+
+    That is added up from `strands` parts, for `rows` queries at a time; with one strand it is in one part, its own.
+    """
 
     scale: float
     causal: bool
     groups: int
     strands: int
+    rows: int
     chosen: bool = False
+    dropout: float = 0.0
     name = "tile_attention_grad"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """`AttentionGrad`'s, by strands."""
-        q, k, v = AttentionGrad(self.scale, self.causal, self.groups).infer(*operands)
-        return q.with_shape((self.strands, *q.shape)), k, v
+        """`AttentionGrad`'s, and the parts."""
+        q, k, v = AttentionGrad(self.scale, self.causal, self.groups, self.dropout).infer(*operands)
+        parts = q.with_shape((self.strands, *q.shape[:-2], self.rows, q.shape[-1]))
+        return (q, k, v) if self.strands == 1 else (q, k, v, parts)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
-        """All of it in the first strand."""
+        """The gradients, and no parts."""
         if self.chosen:
-            dq, dk, dv = self._by_choice(*operands)
+            found = self._by_choice(*operands)
         else:
-            dq, dk, dv = AttentionGrad(self.scale, self.causal, self.groups).reference(*operands)
-        parts = np.zeros((self.strands, *dq.shape), dq.dtype)
-        parts[0] = dq
-        return parts, dk, dv
+            found = AttentionGrad(self.scale, self.causal, self.groups, self.dropout).reference(*operands)
+        if self.strands == 1:
+            return found
+        q = operands[0]
+        return *found, np.zeros((self.strands, *q.shape[:-2], self.rows, q.shape[-1]), q.dtype)
 
     def _by_choice(
-        self, q: Array, k: Array, v: Array, g: Array, lse: Array, delta: Array, mask: Array
+        self, q: Array, k: Array, v: Array, g: Array, lse: Array, delta: Array, mask: Array, *random: Array
     ) -> tuple[Array, ...]:
         with np.errstate(all="ignore"):
             p = np.exp(self._scores(q, k, [mask]) - lse[..., None])
-            ds = p * (np.matmul(g, v.swapaxes(-1, -2)) - delta[..., None])
+            ds = p * (self._dropped(np.matmul(g, v.swapaxes(-1, -2)), random) - delta[..., None])
             ds = np.where(np.isnan(mask), ds * ds.dtype.type(self.scale), ds.dtype.type(0))
+            p = self._dropped(p, random)
         return np.matmul(ds, k), np.matmul(ds.swapaxes(-1, -2), q), np.matmul(p.swapaxes(-1, -2), g)
 
 

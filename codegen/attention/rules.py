@@ -11,9 +11,8 @@ from jitgrad.ir.builder import Builder
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.ops.attention import Attention, AttentionGrad, AttentionLse
-from jitgrad.ir.ops.broadcast import BroadcastTo, Sum, accumulator_dtype
+from jitgrad.ir.ops.broadcast import BroadcastTo, accumulator_dtype
 from jitgrad.ir.ops.select import Convert
-from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.rewrite import Rules
 from jitgrad.ir.types import TensorType
 
@@ -42,12 +41,13 @@ class _Lowering:
         """Attention, with its logarithms or without."""
         op = node.op
         assert isinstance(op, Attention | AttentionLse)
-        tiles = TileAttention(op.scale, op.causal, op.groups)
-        if not is_eligible(tiles, [v.type for v in node.operands], self.target):
+        tiles = TileAttention(op.scale, op.causal, op.groups, dropout=op.dropout)
+        given, random = op.split_rest(node.operands)
+        if not is_eligible(tiles, [v.type for v in given], self.target):
             return None
         dtype = node.operands[0].type.dtype
-        q, k, v, *mask = _widened(b, node.operands)
-        y, lse = b.emit(tiles, q, k, v, *[stretched(b, m, q, k) for m in mask])
+        q, k, v, *mask = _widened(b, given)
+        y, lse = b.emit(tiles, q, k, v, *[stretched(b, m, q, k) for m in mask], *random)
         return [_converted(b, y, dtype), lse][: len(node.results)]
 
     def gradient(self, b: Builder, node: Node) -> Sequence[Value] | None:
@@ -55,13 +55,14 @@ class _Lowering:
         op = node.op
         assert isinstance(op, AttentionGrad)
         q = node.operands[0].type
-        tiles = TileAttention(op.scale, op.causal, op.groups)
-        types = [v.type for v in node.operands]
+        tiles = TileAttention(op.scale, op.causal, op.groups, dropout=op.dropout)
+        given, random = op.split_rest(node.operands)
+        types = [v.type for v in given]
         if not is_eligible(tiles, (*types[:3], *types[6:]), self.target):
             return None
-        operands = _widened(b, node.operands[:6])
-        mask = [stretched(b, m, *operands[:2]) for m in _widened(b, node.operands[6:])]
-        grads = gradients_by_tiles(b, tiles, (*operands, *mask), self.target)
+        operands = _widened(b, given[:6])
+        mask = [stretched(b, m, *operands[:2]) for m in _widened(b, given[6:])]
+        grads = gradients_by_tiles(b, tiles, (*operands, *mask, *random), self.target)
         return [_converted(b, x, q.dtype) for x in grads]
 
 
@@ -74,7 +75,7 @@ def is_eligible(op: TileAttention, operands: Sequence[TensorType], target: TileT
         return False
     wide = accumulator_dtype(q.dtype)
     types = q.with_dtype(wide), v.with_dtype(wide)
-    grad = TileAttentionGrad(op.scale, op.causal, op.groups, 1, op.chosen)
+    grad = TileAttentionGrad(op.scale, op.causal, op.groups, 1, q.shape[-2], op.chosen)
     return all(block_lengths(x, *types, target) is not None for x in (op, grad))
 
 
@@ -82,10 +83,9 @@ def gradients_by_tiles(
     b: Builder, op: TileAttention, operands: Sequence[Value], target: TileTarget
 ) -> tuple[Value, ...]:
     """The gradients of attention in queries, keys and values; operands are `AttentionGrad`'s."""
-    strands = strands_of(operands[0].type, operands[1].type, target)
-    parts, dk, dv = b.emit(TileAttentionGrad(op.scale, op.causal, op.groups, strands, op.chosen), *operands)
-    dq = b(Sum((0,)), parts) if strands > 1 else b(Reshape(parts.shape[1:]), parts)
-    return dq, dk, dv
+    strands, rows = strands_of(operands[0].type, operands[1].type, target)
+    grad = TileAttentionGrad(op.scale, op.causal, op.groups, strands, rows, op.chosen, op.dropout)
+    return b.emit(grad, *operands)[:3]
 
 
 def _widened(b: Builder, values: Sequence[Value]) -> list[Value]:

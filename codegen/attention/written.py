@@ -1,7 +1,7 @@
 """Attention that is written out as products and a softmax, with its gradients, becomes attention by tiles.
 
     scores  = matmul(q, kᵀ), times numbers, and at most one mask: added, or put in the place of some scores
-    weights = softmax(scores)
+    weights = softmax(scores), and dropout of them if there is one
     y       = matmul(weights, v)
 
 Of the gradients what belongs to these is found by its structure. Where anything else needs the weights they stay as
@@ -21,10 +21,12 @@ from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.op import Op
 from jitgrad.ir.ops.arithmetic import Add, Div, Mul, Sub
 from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
+from jitgrad.ir.ops.comparison import Ge
 from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.formula import Term
 from jitgrad.ir.ops.linalg import MatMul, transposed
-from jitgrad.ir.ops.select import Where
+from jitgrad.ir.ops.random import RandomUniform
+from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.softmax import Softmax
 from jitgrad.ir.rewrite import map_sub_graphs
@@ -54,6 +56,16 @@ class _Choice:
     where: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Dropout:
+    """`dropped` is weights times `kept`, which is 0 with probability `p` and else a number, by seed and offset."""
+
+    dropped: Value
+    kept: Value
+    p: float
+    random: tuple[Value, ...]
+
+
 @dataclass(slots=True)
 class _Written:
     """Attention that is written out."""
@@ -65,11 +77,18 @@ class _Written:
     scale: float = 1.0
     added: Value | None = None
     choice: _Choice | None = None
+    dropout: _Dropout | None = None
     g: Value | None = None
     start: Node | None = None  # the first node of the gradients
     dq: Value | None = None
     dk: Value | None = None  # transposed
     dv: Value | None = None
+
+    @property
+    def op(self) -> TileAttention:
+        """The op that it becomes."""
+        p = 0.0 if self.dropout is None else self.dropout.p
+        return TileAttention(self.scale, False, 1, self.choice is not None, False, p)
 
 
 def _uses(graph: Graph) -> dict[Value, list[Node | None]]:
@@ -138,7 +157,8 @@ def _written(node: Node, uses: dict[Value, list[Node | None]], target: TileTarge
         or node.result.type.dtype not in _FLOATS
     ):
         return None
-    p = node.result
+    dropout = _dropout(node.result, uses)
+    p = node.result if dropout is None else dropout.dropped
     products = [u for u in uses.get(p, ()) if u is not None and isinstance(u.op, MatMul) and u.operands[0] is p]
     if len(products) != 1 or products[0].operands[1] is p or p.ndim < 2:
         return None
@@ -151,12 +171,31 @@ def _written(node: Node, uses: dict[Value, list[Node | None]], target: TileTarge
     if product is None or not math.isfinite(scale):
         return None
     q, k = product.operands
-    w = _Written(products[0].result, q, k, products[0].operands[1], scale, added, choice)
+    w = _Written(products[0].result, q, k, products[0].operands[1], scale, added, choice, dropout)
     types = [v.type for v in (w.q, w.k, w.v)]
     types[1] = types[1].with_shape((*w.k.shape[:-2], w.k.shape[-1], w.k.shape[-2]))
-    if not is_eligible(TileAttention(scale, False, 1), types, target) or not _find_gradients(w, node, scores, uses):
+    if not is_eligible(w.op, types, target) or not _find_gradients(w, node, scores, uses):
         return None
     return w
+
+
+def _dropout(weights: Value, uses: dict[Value, list[Node | None]]) -> _Dropout | None:
+    """The dropout of weights, if there is one."""
+    for node in uses.get(weights, ()):
+        if node is None or not isinstance(node.op, Mul):
+            continue
+        kept = node.operands[0] if node.operands[1] is weights else node.operands[1]
+        found = _scaled(kept)
+        made = None if found is None else _made_by(found[0], Convert)
+        at_least = None if made is None else _made_by(made.operands[0], Ge)
+        drawn = None if at_least is None else _made_by(at_least.operands[0], RandomUniform)
+        p = None if at_least is None else _number(at_least.operands[1])
+        if found is None or drawn is None or p is None or not 0 < p < 1:
+            continue
+        is_usual = math.isclose(found[1] * (1 - p), 1, rel_tol=1e-6)
+        if drawn.result.shape == weights.shape and drawn.result.type.dtype is dtypes.float32 and is_usual:
+            return _Dropout(node.result, kept, p, tuple(drawn.operands))
+    return None
 
 
 def _unmasked(value: Value) -> tuple[Value, Value | None, _Choice | None]:
@@ -176,25 +215,39 @@ def _unmasked(value: Value) -> tuple[Value, Value | None, _Choice | None]:
 
 def _find_gradients(w: _Written, softmax: Node, scores: Value, uses: dict[Value, list[Node | None]]) -> bool:
     """Find the gradients; false if something else uses the weights."""
-    p, y = softmax.result, w.y.node
-    others = [u for u in uses[p] if u is not y]
+    p = softmax.result
+    own = {w.y.node} if w.dropout is None else {w.y.node, w.dropout.dropped.node}
+    others = [u for u in uses[p] if u not in own]
+    used = others
+    if w.dropout is not None:
+        used = [u for u in uses[w.dropout.dropped] if u not in own]
+        if not all(u is not None and isinstance(u.op, Permute) for u in used):
+            return False
+        others = [*others, *used]
     if not others:
         return True
     if len(others) > 3 or None in others:
         return False
     for u in others:
         assert u is not None
-        if isinstance(u.op, Permute):
-            (dv,) = uses[u.result] if len(uses[u.result]) == 1 else (None,)
-            if not _is_transpose(u.result, p) or dv is None or not isinstance(dv.op, MatMul):
-                return False
-            if dv.operands[0] is not u.result:
-                return False
-            w.dv, w.g = dv.result, dv.operands[1]
+        if isinstance(u.op, Permute) and (u not in used or not _find_gradient_of_values(w, u, uses)):
+            return False
     cotangent = _cotangent_of_scores(w, p, [u for u in others if u is not None and isinstance(u.op, Mul)], uses)
     if cotangent is None:
         return w.start is None and w.dv is not None and len(others) == 1 and _starts_at(w, w.dv)
     return _find_factors(w, cotangent, softmax, scores, uses)
+
+
+def _find_gradient_of_values(w: _Written, turned: Node, uses: dict[Value, list[Node | None]]) -> bool:
+    """The product of the transposed weights and g."""
+    (dv,) = uses[turned.result] if len(uses[turned.result]) == 1 else (None,)
+    weights = turned.operands[0]
+    if not _is_transpose(turned.result, weights) or dv is None or not isinstance(dv.op, MatMul):
+        return False
+    if dv.operands[0] is not turned.result:
+        return False
+    w.dv, w.g = dv.result, dv.operands[1]
+    return True
 
 
 def _starts_at(w: _Written, value: Value) -> bool:
@@ -205,13 +258,13 @@ def _starts_at(w: _Written, value: Value) -> bool:
 def _cotangent_of_scores(
     w: _Written, p: Value, multiplications: Sequence[Node], uses: dict[Value, list[Node | None]]
 ) -> Value | None:
-    """`p (dp - sum(dp p))` with `dp = g vᵀ`, if that is what the weights are multiplied for."""
+    """`p (dp - sum(dp p))` with `dp = g vᵀ`, dropped as the weights, if that is what the weights are multiplied for."""
     if len(multiplications) != 2:
         return None
     for first, last in (multiplications, reversed(multiplications)):
         dp = first.operands[0] if first.operands[1] is p else first.operands[1]
         centred = last.operands[0] if last.operands[1] is p else last.operands[1]
-        made, minus = _made_by(dp, MatMul), _made_by(centred, Sub)
+        made, minus = _made_by(_before_dropout(w, dp, uses), MatMul), _made_by(centred, Sub)
         if made is None or minus is None or minus.operands[0] is not dp or not _is_transpose(made.operands[1], w.v):
             continue
         spread = _made_by(minus.operands[1], BroadcastTo)
@@ -224,6 +277,15 @@ def _cotangent_of_scores(
             w.g, w.start = made.operands[0], made
             return last.result
     return None
+
+
+def _before_dropout(w: _Written, dp: Value, uses: dict[Value, list[Node | None]]) -> Value:
+    """The cotangent of dropped weights, from that of the weights."""
+    node = _made_by(dp, Mul)
+    if w.dropout is None or node is None or w.dropout.kept not in node.operands:
+        return dp
+    found = node.operands[0] if node.operands[1] is w.dropout.kept else node.operands[1]
+    return found if len(uses[found]) == 1 else dp
 
 
 def _find_factors(
@@ -294,8 +356,8 @@ def _forward(b: Builder, w: _Written, env: dict[Value, Value]) -> tuple[Value, .
         fill, kept = (b(Full(condition.shape, q.type.dtype, x, q.type.device)) for x in (w.choice.fill, math.nan))
         operands.append(b(Where(), condition, *((fill, kept) if w.choice.where else (kept, fill))))
     mask = [stretched(b, m, q, k) for m in operands[3:]]
-    op = TileAttention(w.scale, False, 1, w.choice is not None, False)
-    return (*b.emit(op, *operands[:3], *mask), *operands[:3], *mask)
+    rest = mask if w.dropout is None else [*mask, *(env.get(v, v) for v in w.dropout.random)]
+    return (*b.emit(w.op, *operands[:3], *rest), *operands[:3], *rest)
 
 
 def _narrowed(b: Builder, mask: Value, env: dict[Value, Value]) -> Value:
@@ -313,11 +375,10 @@ def _backward(
     b: Builder, w: _Written, made: Sequence[Value], env: dict[Value, Value], target: TileTarget
 ) -> tuple[Value, ...]:  # fmt: skip
     """The gradients in q, k transposed, and v."""
-    y, largest, share, q, k, v, *mask = made
+    y, largest, share, q, k, v, *rest = made
     assert w.g is not None
     last = y.ndim - 1
     g = Term(b, env.get(w.g, w.g)) * Term(b, share).expand_axis(last, y.shape)  # the weights' shares, for all keys
     delta = (g * Term(b, y)).sum(last).apply(Reshape(largest.shape)).value
-    op = TileAttention(w.scale, False, 1, w.choice is not None, False)
-    dq, dk, dv = gradients_by_tiles(b, op, (q, k, v, g.value, largest, delta, *mask), target)
+    dq, dk, dv = gradients_by_tiles(b, w.op, (q, k, v, g.value, largest, delta, *rest), target)
     return dq, transposed(b, dk), dv

@@ -1,15 +1,24 @@
-"""Mathematical functions as functions of the module, one per function, type and number of lanes; LLVM inlines them."""
+"""Mathematical functions as functions of the module, one per function, type and number of lanes; LLVM inlines them.
+
+Random words are one, too, which LLVM does not: keys stay in registers there.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 from llvmlite import ir
 
-from jitgrad.ir.dtypes import DType
-from jitgrad.ir.scalar import Arg, Fn
+from jitgrad.ir import scalar
+from jitgrad.ir.dtypes import DType, int64
+from jitgrad.ir.ops.random import first_word
+from jitgrad.ir.scalar import Arg, Expr, Fn
 
 from .. import mathlib
+from ..loops import walk
 from .emit_scalar import Values, emit_closed, intrinsic, type_suffix
-from .emit_types import I64, POINTER, register_type, splat_constant
+from .emit_types import I64, POINTER, register_type, splat, splat_constant
 
 
 def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int, scales: bool) -> ir.Function:
@@ -20,7 +29,7 @@ def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int, scales: b
         return found
     kind, expansion = register_type(dtype, lanes), mathlib.expand(fn, dtype)
     arity = sum(isinstance(e, Arg) for e in expansion.nodes)
-    function = _internal(module, name, kind, arity)
+    function = _internal(module, name, kind, [kind] * arity)
     b = ir.IRBuilder(function.append_basic_block("entry"))
     values = emit_closed(b, expansion.nodes, function.args, lanes, scales)
     result = values[expansion.value]
@@ -31,8 +40,28 @@ def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int, scales: b
     return function
 
 
-def _internal(module: ir.Module, name: str, kind: ir.Type, arity: int) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(kind, [kind] * arity), name)
+def random_word(module: ir.Module, lanes: int) -> ir.Function:
+    """The module's own function of a seed and counters, <lanes x i64>, that gives the first words of Philox."""
+    name = f"random_word.x{lanes}"
+    found = module.globals.get(name)
+    if found is not None:
+        return found
+    kind = register_type(int64, lanes)
+    function = _internal(module, name, kind, [I64, kind])
+    function.attributes.add("noinline")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    nodes, (seed, counters) = _nodes_of_a_random_word(), function.args
+    b.ret(emit_closed(b, nodes, [splat(b, seed, lanes), counters], lanes)[nodes[-1]])
+    return function
+
+
+@functools.cache
+def _nodes_of_a_random_word() -> tuple[Expr, ...]:
+    return tuple(walk.postorder([first_word(*(scalar.arg(i, int64) for i in range(2)))]))
+
+
+def _internal(module: ir.Module, name: str, kind: ir.Type, operands: Sequence[ir.Type]) -> ir.Function:
+    function = ir.Function(module, ir.FunctionType(kind, operands), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     return function
@@ -62,7 +91,7 @@ def _call_library_beyond(
 
 def _library_function(module: ir.Module, name: str, fn: Fn, kind: ir.Type, arity: int, lanes: int) -> ir.Function:
     """The C library's `fn` on every lane, in a loop; never inlined, as it hardly ever runs."""
-    function = _internal(module, name, kind, arity)
+    function = _internal(module, name, kind, [kind] * arity)
     function.attributes.add("noinline")
     b = ir.IRBuilder(function.append_basic_block("entry"))
     if lanes == 1:

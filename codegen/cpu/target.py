@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -135,6 +136,12 @@ def _emit_object(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
         return ctypes.string_at(lib.LLVMPY_GetBufferStart(buffer), lib.LLVMPY_GetBufferSize(buffer))
     finally:
         lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def give_back_memory() -> None:
+    """Have the C library give free memory back to the system, where it can."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 def compile_module(module: ir.Module) -> CompiledModule:

@@ -19,14 +19,15 @@ from llvmlite import ir
 from jitgrad.ir.scalar import Fn
 
 from ..loops.attention import AttentionKernel
-from .emit_types import I64, splat_constant
+from .emit_types import I64, splat, splat_constant
 from .tile_attention_builder import AttentionBuilder
 
 
 def emit_attention(module: ir.Module, symbol: str, kernel: AttentionKernel, scales: bool) -> ir.Function:
     """Add the kernel to `module`. Buffers: queries, keys, values, mask if there is one, results, logarithms.
 
-    Unless it gives zeros, in place of logarithms the largest scores, and one over the sums.
+    With dropout, seed and offset are in front of the results. Unless it gives zeros, in place of logarithms there are
+    the largest scores, and one over the sums.
     """
     return _Attention(module, symbol, kernel, scales).run()
 
@@ -37,7 +38,8 @@ class _Attention(AttentionBuilder):
         b, masked = self.b, bool(self.kernel.mask)
         self.q, self.k, self.v = (self.buffer(i) for i in range(3))
         self.mask = self.buffer(3) if masked else None
-        self.y, self.lse = self.buffer(3 + masked), self.buffer(4 + masked)
+        results = self.read_random(3 + masked)
+        self.y, self.lse = self.buffer(results), self.buffer(results + 1)
         self.block = self.n("query_block")
         self.queries = self.scratch(self.product(self.n("width"), self.block))
         self.results = self.scratch(self.product(self.n("value_width"), self.block))
@@ -61,15 +63,13 @@ class _Attention(AttentionBuilder):
                     if self.kernel.is_causal:
                         end = self.minimum(end, self.sum(first, t, self.tile))
                     mask = self._mask_place(outer, head, self.sum(first, t), key)
-                    self._block(k, v, key, b.sub(end, key), self.sum(first, t), t, b.sub(count, t), mask)
+                    drawn = self.counter(number, self.sum(first, t), key) if self.kernel.drops else None
+                    self._block(k, v, key, b.sub(end, key), self.sum(first, t), t, b.sub(count, t), mask, drawn)
             self._finish(count)
             y = self.sum(self.place("y", outer, head), self.product(first, self.n("y_row")))
             self._store(self.at(self.y, y), count)
             place = self.sum(self.product(number, self.n("queries")), first)
-            if self.kernel.gives_zeros:
-                self._store_logarithms(self.at(self.lse, place), count)
-            else:
-                self._store_sums(self.at(self.lse, place), self.at(self.buffer(5 + masked), place), count)
+            self._store_totals(place, self.buffer(results + 2) if not self.kernel.gives_zeros else None, count)
         return self.finish()
 
     def _start(self, source: ir.Value, count: ir.Value) -> None:
@@ -96,7 +96,7 @@ class _Attention(AttentionBuilder):
 
     def _block(
         self, k: ir.Value, v: ir.Value, key: ir.Value, count: ir.Value, query: ir.Value, t: ir.Value, queries: ir.Value,
-        mask: ir.Value | None,
+        mask: ir.Value | None, drawn: ir.Value | None,
     ) -> None:  # fmt: skip
         """`count` keys from `key` on, for the tile of queries at `t` of the block, the first of which is `query`."""
         b = self.b
@@ -109,7 +109,7 @@ class _Attention(AttentionBuilder):
                 mask, self.n("mask_row"), queries, count, self.weights, I64(self.tile), I64(self.tile)
             )  # fmt: skip
         self.by_rows(0, count, lambda i, rows: self._scores(k, key, i, rows, query, t, tops, mask))
-        shifts = self._weights(count, t, tops)
+        shifts = self._weights(count, t, tops, drawn)
         values = self.product(key, self.n("v_row"))
         self.by_rows(0, self.n("value_width"), lambda c, rows: self._add(v, values, count, c, rows, t, shifts))
 
@@ -140,8 +140,8 @@ class _Attention(AttentionBuilder):
                 self.write(target, score)
                 b.store(self.larger(score, self.held(tops[v])), tops[v])
 
-    def _weights(self, count: ir.Value, t: ir.Value, tops: list[ir.Value]) -> list[ir.Value]:
-        """Scores become weights; what results so far are to be multiplied by."""
+    def _weights(self, count: ir.Value, t: ir.Value, tops: list[ir.Value], drawn: ir.Value | None) -> list[ir.Value]:
+        """Scores become weights, some of them dropped behind the sums; what results so far are to be multiplied by."""
         b = self.b
         shifts, totals, peaks = [], [], []
         for top, old, total in zip(tops, self.places(self.largest, t), self.places(self.totals, t), strict=True):
@@ -154,11 +154,15 @@ class _Attention(AttentionBuilder):
             shifts.append(shift)
             peaks.append(finite)
             totals.append(cell)
+        counters = None if drawn is None else self.counters(drawn, self.n("keys"))
         with self.loop(count) as i:
-            for at, peak, cell in zip(self.places(self.weights, self.product(i, self.tile)), peaks, totals):
-                weight = self.exponential(b.fsub(self.read(at), peak))
+            kept = [] if counters is None else self.kept(b.add(counters, splat(b, i, self.tile)))
+            for v, at in enumerate(self.places(self.weights, self.product(i, self.tile))):
+                weight = self.exponential(b.fsub(self.read(at), peaks[v]))
+                b.store(b.fadd(self.held(totals[v]), weight), totals[v])
+                if kept:
+                    weight = b.fmul(weight, b.select(kept[v], self.kept_factor(), self.zero))
                 self.write(at, weight)
-                b.store(b.fadd(self.held(cell), weight), cell)
         for at, cell in zip(self.places(self.totals, t), totals):
             self.write(at, self.held(cell))
         return shifts
@@ -205,6 +209,12 @@ class _Attention(AttentionBuilder):
                 self.at(self.results, self.product(c, pitch), i), pitch, some, self.between(I64(0), left),
                 self.at(y, self.product(i, by_row), c), by_row, left, self.between(I64(0), some),
             )  # fmt: skip
+
+    def _store_totals(self, place: ir.Value, shares: ir.Value | None, count: ir.Value) -> None:
+        if shares is None:
+            self._store_logarithms(self.at(self.lse, place), count)
+        else:
+            self._store_sums(self.at(self.lse, place), self.at(shares, place), count)
 
     def _store_logarithms(self, lse: ir.Value, count: ir.Value) -> None:
         b = self.b

@@ -11,9 +11,10 @@ from jitgrad.ir.dtypes import float32
 from jitgrad.ir.scalar import Fn
 
 from ..loops.attention import ATTENTION_SLOTS, AttentionKernel
-from .emit_math import math_function
-from .emit_types import I32, I64, ramp_constant, splat, splat_constant
+from .emit_math import math_function, random_word
+from .emit_types import I32, I64, lane_order, ramp_constant, splat, splat_constant, undefined
 from .tile_builder import TileBuilder
+from .tile_memory import declared, suffix
 
 Sums: TypeAlias = list[list[ir.Value]]  # stack cells [row][vector]
 
@@ -34,7 +35,7 @@ class AttentionBuilder(TileBuilder):
 
     def scale(self) -> ir.Value:
         """What scores are scaled by, in every lane."""
-        return splat(self.b, self.b.load(self.function.args[2], typ=self.element), self.lanes)
+        return splat(self.b, self._param(0, self.element), self.lanes)
 
     def called(self, fn: Fn, x: ir.Value) -> ir.Value:
         """A function of a vector."""
@@ -46,6 +47,38 @@ class AttentionBuilder(TileBuilder):
         below = self.b.fcmp_ordered("<", x, lowest)
         return self.b.select(below, self.zero, self.called(Fn.EXP, self.b.select(below, lowest, x)))
 
+    def read_random(self, index: int) -> int:
+        """Have seed and offset, if there are any, in buffers from `index` on; gives the index of what follows."""
+        if not self.kernel.drops:
+            return index
+        self.seed, self.offset = (self.b.load(self.buffer(i), typ=I64) for i in (index, index + 1))
+        return index + 2
+
+    def counter(self, number: ir.Value, query: ir.Value, key: ir.Value) -> ir.Value:
+        """The counter that a weight of a head is dropped by."""
+        row = self.sum(self.product(number, self.n("queries")), query)
+        return self.sum(self.offset, self.product(row, self.n("keys")), key)
+
+    def counters(self, first: ir.Value, step: int | ir.Value) -> ir.Value:
+        """Those of a tile's lanes, `step` apart."""
+        b, steps = self.b, splat(self.b, self.number(step), self.tile)
+        return b.add(splat(b, first, self.tile), b.mul(ramp_constant(I64, range(self.tile)), steps))
+
+    def kept(self, counters: ir.Value) -> list[ir.Value]:
+        """Where weights with these counters are not dropped, by vector."""
+        b = self.b
+        words = b.call(random_word(b.module, self.tile), [self.seed, counters])
+        kept = b.icmp_signed(">=", words, splat(b, self._param(1, I64), self.tile))
+        parts = [range(first, first + self.lanes) for first in range(0, self.tile, self.lanes)]
+        return [b.shuffle_vector(kept, undefined(kept.type), lane_order(tuple(part))) for part in parts]
+
+    def kept_factor(self) -> ir.Value:
+        """What weights are multiplied by that are not dropped."""
+        return splat(self.b, self._param(2, self.element), self.lanes)
+
+    def _param(self, index: int, kind: ir.Type) -> ir.Value:
+        return self.b.load(self.b.gep(self.function.args[2], [I64(index)], source_etype=I64), typ=kind)
+
     def masked(self, score: ir.Value, mask: ir.Value) -> ir.Value:
         """A score with what a mask adds, or puts in its place."""
         if not self.kernel.is_chosen:
@@ -55,6 +88,11 @@ class AttentionBuilder(TileBuilder):
     def is_kept(self, mask: ir.Value) -> ir.Value:
         """Where a mask puts nothing in the place of scores."""
         return self.b.fcmp_unordered("uno", mask, mask)
+
+    def magnitude(self, x: ir.Value) -> ir.Value:
+        """A vector without its signs."""
+        kind = x.type
+        return self.b.call(declared(self.b.module, f"llvm.fabs.{suffix(kind)}", ir.FunctionType(kind, [kind])), [x])
 
     def larger(self, x: ir.Value, y: ir.Value) -> ir.Value:
         """The larger number, or `y` where `x` is NaN."""

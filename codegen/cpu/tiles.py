@@ -6,11 +6,11 @@ from typing import Final
 
 from llvmlite import ir
 
-from ..loops.attention import ATTENTION, AttentionKernel
+from ..loops.attention import ATTENTION, ATTENTION_GRAD, STRANDS_SUM, AttentionKernel
 from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, FACTOR, PIXELS, PIXELS_WEIGHT, PRODUCT, TURNED, TileKernel
 from .options import EmitOptions
 from .tile_attention import emit_attention
-from .tile_attention_grad import emit_attention_grad
+from .tile_attention_grad import emit_attention_grad, emit_sum_of_strands
 from .tile_factor import emit_factor, emit_turned
 from .tile_forward import emit_forward
 from .tile_pixels import emit_pixels
@@ -25,9 +25,13 @@ _EMITTERS: Final = {
 }  # fmt: skip
 
 
+_ATTENTION_EMITTERS: Final = {
+    ATTENTION: emit_attention, ATTENTION_GRAD: emit_attention_grad, STRANDS_SUM: emit_sum_of_strands,
+}  # fmt: skip
+
+
 def emit_tiles(module: ir.Module, symbol: str, kernel: TileKernel, options: EmitOptions) -> ir.Function:
     """Add `kernel` to `module` as function `symbol` with the signature of `abi`."""
     if isinstance(kernel, AttentionKernel):
-        emit = emit_attention if kernel.form == ATTENTION else emit_attention_grad
-        return emit(module, symbol, kernel, options.scales)
+        return _ATTENTION_EMITTERS[kernel.form](module, symbol, kernel, options.scales)
     return _EMITTERS[kernel.form](module, symbol, kernel)

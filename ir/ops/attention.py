@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,22 +24,43 @@ from .creation import Iota
 from .formula import Term
 from .linalg import MatMul, transposed
 from .math import Exp, Log
+from .random import RandomUniform
 from .reduction import Amax
 from .shape import Reshape
 
 __all__ = ["Attention", "AttentionGrad", "AttentionLse"]
 
+_T = TypeVar("_T")
+
 
 class _Attention(Op):
-    """What attention and its gradient share. `groups` query heads (axis -3) share a head of keys and values."""
+    """What attention and its gradient share. `groups` query heads (axis -3) share a head of keys and values.
+
+    With `dropout`, weights are dropped with that probability, and the others divided by what is left of 1: as the
+    numbers say that `RandomUniform` gives for the matrices of weights. The last two operands are its seed and offset.
+    """
 
     scale: float
     causal: bool
     groups: int
+    dropout: float
     batchable = True
 
-    def _check(self, operands: Sequence[TensorType], mask: Sequence[TensorType]) -> None:
-        """Queries, keys and values of one float type, and shapes that fit; the same of a mask."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batchable", not self.dropout)  # which weights are dropped goes by places in a sample
+
+    def split_rest(self, rest: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
+        """Operands behind the others: a mask or none; seed and offset or none."""
+        count = len(rest) - (2 if self.dropout else 0)
+        return rest[:count], rest[count:]
+
+    def _check(self, operands: Sequence[TensorType], rest: Sequence[TensorType]) -> None:
+        """Queries, keys and values of one float type, and shapes that fit; the same of a mask; seed and offset."""
+        mask, random = self.split_rest(rest)
+        if not 0.0 <= self.dropout <= 1.0:
+            raise ArgumentError(f"{self.name}: dropout must be between 0 and 1, not {self.dropout}")
+        if random:
+            RandomUniform((), dtypes.float32).infer(*random)
         q, k, v = operands[:3]
         if not q.dtype.is_floating_point or any(t.dtype is not q.dtype for t in (k, v, *mask)):
             raise DTypeError(f"{self.name}: operands must be of one float type{operand_lines(operands)}")
@@ -72,6 +94,20 @@ class _Attention(Op):
         *lead, heads, rows, width = grad.shape
         grad = b(Reshape((*lead, heads // self.groups, self.groups, rows, width)), grad)
         return b(Sum((len(lead) + 1,), False), grad)
+
+    def _kept(self, b: Builder, scores: Term, random: Sequence[Value]) -> Term:
+        """What dropout multiplies weights by, in the type of scores."""
+        drawn = Term(b, b(RandomUniform(scores.value.shape, dtypes.float32), *random))
+        return (drawn >= self.dropout).convert(scores.value.type.dtype) * self.kept_factor
+
+    def kept_reference(self, scores: Array, random: Sequence[Array]) -> Array:
+        drawn = RandomUniform(scores.shape, dtypes.float32).reference(*random)
+        return (drawn >= np.float32(self.dropout)) * scores.dtype.type(self.kept_factor)
+
+    @property
+    def kept_factor(self) -> float:
+        """What weights that are not dropped are multiplied by."""
+        return 0.0 if self.dropout == 1.0 else 1 / (1 - self.dropout)
 
     def _scores(self, b: Builder, q: Term, k: Term, mask: Sequence[Term]) -> Term:
         """The scores [..., l, s]; minus infinity where a query is not to see a key."""
@@ -108,9 +144,10 @@ class _Forward(_Attention):
     """Attention with or without its second result."""
 
     def _infer_both(self, operands: tuple[TensorType, ...]) -> tuple[TensorType, TensorType]:
-        if len(operands) not in (3, 4):
+        if len(operands) - (2 if self.dropout else 0) not in (3, 4):
+            more = ", seed and offset" if self.dropout else ""
             raise ArgumentError(
-                f"{self.name}: takes queries, keys, values, and a mask or none{operand_lines(operands)}"
+                f"{self.name}: takes queries, keys, values, and a mask or none{more}{operand_lines(operands)}"
             )
         self._check(operands, operands[3:])
         q, _, v, *_ = operands
@@ -119,14 +156,18 @@ class _Forward(_Attention):
 
     def _reference_both(self, operands: Sequence[Array]) -> tuple[Array, Array]:
         wide = _wide_of(operands[0])
-        q, k, v, *mask = (x.astype(wide, copy=False) for x in operands)
+        given, random = self.split_rest(operands)
+        q, k, v, *mask = (x.astype(wide, copy=False) for x in given)
         with np.errstate(all="ignore"):
             scores = self._scores_reference(q, k, mask)
             peak = scores.max(-1, keepdims=True, initial=-math.inf)
             peak = np.where(peak == -math.inf, wide.type(0), peak)
             e = np.exp(scores - peak)
             total = e.sum(-1, keepdims=True)
-            out = np.matmul(e / np.where(total == 0, wide.type(1), total), self._each_reference(v))
+            p = e / np.where(total == 0, wide.type(1), total)
+            if self.dropout:
+                p = p * self.kept_reference(p, random)
+            out = np.matmul(p, self._each_reference(v))
             lse = np.where(total == 0, wide.type(math.inf), peak + np.log(total))
         return out.astype(operands[0].dtype, copy=False), lse[..., 0]
 
@@ -134,7 +175,8 @@ class _Forward(_Attention):
         """Scores, softmax, and the product with the values; and the logarithms."""
         dtype = operands[0].type.dtype
         wide = accumulator_dtype(dtype)
-        q, k, v, *mask = (Term(b, x).convert(wide) for x in operands)
+        given, random = self.split_rest(operands)
+        q, k, v, *mask = (Term(b, x).convert(wide) for x in given)
         p = scores = self._scores(b, q, k, mask)
         shape, last = scores.value.shape, scores.value.ndim - 1
         lse = Term(b, q.value).sum(last).like(math.inf)
@@ -146,6 +188,8 @@ class _Forward(_Attention):
             blind = total.apply(Eq(), 0)
             p = e / blind.choose(1, total).expand(shape)
             lse = blind.choose(math.inf, peak + total.apply(Log()))
+        if self.dropout:
+            p = p * self._kept(b, p, random)
         out = p.apply(MatMul(), Term(b, self._each(b, v.value)))
         return out.convert(dtype).value, lse.apply(Reshape(shape[:-1])).value
 
@@ -161,12 +205,13 @@ class _Forward(_Attention):
         delta = (g.convert(wide) * Term(b, out).convert(wide)).sum(last).apply(Reshape(lse.shape))
         if given_lse is not None:
             delta = delta - Term(b, given_lse)
-        op = AttentionGrad(self.scale, self.causal, self.groups)
+        op = AttentionGrad(self.scale, self.causal, self.groups, self.dropout)
         inner = (*operands[:3], g.value, lse, delta.value, *operands[3:])
         grads: list[Value | None] = list(b.emit(op, *inner)) if any(needs[:3]) else [None] * 3
-        for m, need in zip(operands[3:], needs[3:], strict=True):
+        mask, random = self.split_rest(operands[3:])
+        for m, need in zip(mask, needs[3:]):
             grads.append(_summed_to(op.of_scores(b, inner), m).convert(dtype).value if need else None)
-        return [x if need else None for x, need in zip(grads, needs, strict=True)]
+        return [*(x if need else None for x, need in zip(grads, needs)), *[None] * len(random)]
 
 
 @op
@@ -176,12 +221,14 @@ class Attention(_Forward):
     Operands: queries [..., l, e], keys [..., s, e], values [..., s, d], and optionally numbers to be added, as a mask
     [..., l, s], all of one float type and with equal axes in front; the mask's may be 1. With `groups`, so many query
     heads (axis -3) share a head of keys and values. If `causal`, query i sees the keys up to i. The result is
-    [..., l, d]; a query that sees no key gets zeros. Half types are computed in float32.
+    [..., l, d]; a query that sees no key gets zeros. Half types are computed in float32. Weights are dropped with
+    probability `dropout`; seed and offset, 0-d int64 as `RandomUniform` takes them, are then the last operands.
     """
 
     scale: float
     causal: bool = False
     groups: int = 1
+    dropout: float = 0.0
     name = "attention"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
@@ -200,7 +247,7 @@ class Attention(_Forward):
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
     ) -> Cotangents:
         """With the logarithms computed anew."""
-        _, lse = b.emit(AttentionLse(self.scale, self.causal, self.groups), *operands)
+        _, lse = b.emit(AttentionLse(self.scale, self.causal, self.groups, self.dropout), *operands)
         return self._gradients(b, operands, results[0], lse, (*cotangents, None), needs)
 
 
@@ -214,6 +261,7 @@ class AttentionLse(_Forward):
     scale: float
     causal: bool = False
     groups: int = 1
+    dropout: float = 0.0
     name = "attention_lse"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
@@ -240,22 +288,26 @@ class AttentionGrad(_Attention):
     """The gradients of attention in queries, keys and values (Dao et al. 2022, arXiv:2205.14135, algorithm 4).
 
     Operands: queries, keys, values, the result's cotangent g, the logarithms [..., l] that `AttentionLse` gives,
-    `delta` [..., l], and optionally a mask. With weights `P = exp(scores - lse)`, `Pᵀ g` is for v, and with
-    `S = P (g vᵀ - delta)`, the scores' cotangent if delta is the sum of g times the result, `scale S k` for q and
-    `scale Sᵀ q` for k.
+    `delta` [..., l], and optionally a mask. With weights `P = exp(scores - lse)` and D, what dropout multiplies by,
+    `(P D)ᵀ g` is for v, and with `S = P (D g vᵀ - delta)`, the scores' cotangent if delta is the sum of g times the
+    result, `scale S k` for q and `scale Sᵀ q` for k. With `dropout`, the last operands are seed and offset.
     """
 
     scale: float
     causal: bool = False
     groups: int = 1
+    dropout: float = 0.0
     name = "attention_grad"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """`Attention`'s rules, and cotangents that fit."""
-        if len(operands) not in (6, 7):
-            raise ArgumentError(f"attention_grad: takes six operands, and a mask or none{operand_lines(operands)}")
-        q, k, v, g, lse, delta, *mask = operands
-        self._check(operands, mask)
+        if len(operands) - (2 if self.dropout else 0) not in (6, 7):
+            more = ", seed and offset" if self.dropout else ""
+            raise ArgumentError(
+                f"attention_grad: takes six operands, and a mask or none{more}{operand_lines(operands)}"
+            )
+        q, k, v, g, lse, delta, *rest = operands
+        self._check(operands, rest)
         wide = TensorType(q.shape[:-1], accumulator_dtype(q.dtype), q.device)
         if g != q.with_shape((*q.shape[:-1], v.shape[-1])) or lse != wide or delta != wide:
             raise ShapeError(f"attention_grad: cotangents do not fit{operand_lines(operands)}")
@@ -264,11 +316,14 @@ class AttentionGrad(_Attention):
     def reference(self, *operands: Array) -> Array:
         """The formulas in NumPy."""
         wide, dtype = _wide_of(operands[0]), operands[0].dtype
-        q, k, v, g, lse, delta, *mask = (x.astype(wide, copy=False) for x in operands)
+        given, random = self.split_rest(operands)
+        q, k, v, g, lse, delta, *mask = (x.astype(wide, copy=False) for x in given)
         with np.errstate(all="ignore"):
             p = np.exp(self._scores_reference(q, k, mask) - lse[..., None])
-            ds = p * (np.matmul(g, self._each_reference(v).swapaxes(-1, -2)) - delta[..., None])
-            ds = ds * wide.type(self.scale)
+            dp = np.matmul(g, self._each_reference(v).swapaxes(-1, -2))
+            kept = self.kept_reference(p, random) if self.dropout else None
+            ds = p * ((dp if kept is None else dp * kept) - delta[..., None]) * wide.type(self.scale)
+            p = p if kept is None else p * kept
             dq, dk = np.matmul(ds, self._each_reference(k)), np.matmul(ds.swapaxes(-1, -2), q)
             dv = np.matmul(p.swapaxes(-1, -2), g)
         found = dq, self._shared_reference(dk), self._shared_reference(dv)
@@ -277,13 +332,17 @@ class AttentionGrad(_Attention):
     def _weights(self, b: Builder, operands: Sequence[Value]) -> tuple[Term, Term]:
         """The weights of the values, and the cotangents of the scores."""
         wide = accumulator_dtype(operands[0].type.dtype)
-        q, k, v, g, lse, delta, *mask = (Term(b, x).convert(wide) for x in operands)
+        given, random = self.split_rest(operands)
+        q, k, v, g, lse, delta, *mask = (Term(b, x).convert(wide) for x in given)
         scores = self._scores(b, q, k, mask)
         shape = scores.value.shape
         last = len(shape) - 1
         p = (scores - lse.expand_axis(last, shape)).apply(Exp())
         dp = Term(b, b(MatMul(), g.value, transposed(b, self._each(b, v.value))))
-        return p, p * (dp - delta.expand_axis(last, shape))
+        if not self.dropout:
+            return p, p * (dp - delta.expand_axis(last, shape))
+        kept = self._kept(b, p, random)
+        return p * kept, p * (dp * kept - delta.expand_axis(last, shape))
 
     def of_scores(self, b: Builder, operands: Sequence[Value]) -> Term:
         """The cotangent of the scores [..., l, s]: the mask's, where that is not stretched."""

@@ -24,7 +24,9 @@ from ..op import Array, IndexMap, Load, op
 from ..scalar import Expr, Fn
 from ..types import Shape, TensorType
 
-__all__ = ["RandomBits", "RandomInt", "RandomNormal", "RandomOp", "RandomUniform", "philox"]
+__all__ = [
+    "RandomBits", "RandomInt", "RandomNormal", "RandomOp", "RandomUniform", "first_word", "least_word", "philox",
+]  # fmt: skip
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
@@ -83,6 +85,21 @@ def _philox_exprs(seed: Expr, counter: Expr) -> tuple[Expr, ...]:
         c1, c3 = p1 & _LOW, p0 & _LOW
         k0, k1 = (k0 + _KEY_STEPS[0]) & _LOW, (k1 + _KEY_STEPS[1]) & _LOW
     return c0, c1, c2, c3
+
+
+def first_word(seed: Expr, counter: Expr) -> Expr:
+    """The word that `RandomUniform` makes float32 numbers of, as int64."""
+    return _philox_exprs(seed, counter)[0]
+
+
+def least_word(p: float) -> int:
+    """The smallest first word whose number, in float32, is at least `p`.
+
+    >>> least_word(0.5) == 1 << 31, least_word(1.0) == 1 << 32
+    (True, True)
+    """
+    spare = 32 - _UNIFORM_BITS[dtypes.float32]
+    return math.ceil(float(np.float32(p)) * 2.0 ** (32 - spare)) << spare
 
 
 def _row_major(index: Sequence[Expr], shape: Shape) -> Expr:

@@ -94,6 +94,108 @@ def test_gradients_beside_weights_that_are_kept():
             np.testing.assert_allclose(got, expected, atol=2e-6)
 
 
+@pytest.mark.parametrize("way", ["plain", "filled", "added"])
+def test_dropout_that_is_written_out(way):
+    def step(q, k, v, w, mask):
+        y = F.dropout(F.softmax(WAYS[way](q, k, mask), -1), 0.3) @ v
+        (y * w).sum().backward()
+        return y.detach()
+
+    arrays, mask = inputs((2, 3), 40, 33)
+    jg.manual_seed(3)
+    want = [results(step, arrays, mask) for _ in range(3)]
+    compiled = jg.compile(step)
+    jg.manual_seed(3)
+    for expected in want:
+        for got, x in zip(results(compiled, arrays, mask), expected, strict=True):
+            np.testing.assert_allclose(got, x, atol=1e-5)  # sums in another order
+    assert steps_of(compiled) == ["tile_attention", "tile_attention_grad"]
+
+
+def test_dropped_weights_that_something_else_needs_stay():
+    def step(q, k, v, w, mask):
+        p = F.softmax(WAYS["plain"](q, k, mask), -1)
+        y = F.dropout(p, 0.3) @ v + p.square().sum()
+        (y * w).sum().backward()
+        return y.detach()
+
+    arrays, mask = inputs()
+    jg.manual_seed(3)
+    want = [results(step, arrays, mask) for _ in range(3)]
+    compiled = jg.compile(step)
+    jg.manual_seed(3)
+    for expected in want:
+        for got, x in zip(results(compiled, arrays, mask), expected, strict=True):
+            np.testing.assert_allclose(got, x, rtol=1e-5, atol=1e-4)  # sums of thousands
+    assert "tile_attention" not in steps_of(compiled)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("length", [20, 300], ids=["by NumPy at first", "by kernels"])
+def test_dropout_of_attention_is_that_of_its_weights(length, grouped):
+    rng = np.random.default_rng(0)
+    shapes = [(2, 4, length, 8), *[(2, 2 if grouped else 4, length, 8)] * 2]
+    q, k, v = (jg.from_numpy(rng.standard_normal(s, np.float32)).requires_grad_() for s in shapes)
+
+    def by_ops(q, k, v):
+        k, v = (t.repeat_interleave(2, 1) if grouped else t for t in (k, v))
+        scores = (q @ k.mT * 8**-0.5).masked_fill(jg.ones(length, length).tril() == 0, -math.inf)
+        return F.dropout(F.softmax(scores, -1), 0.4) @ v
+
+    def by_one(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=0.4, is_causal=True, enable_gqa=grouped)
+
+    def step(f):
+        def run(q, k, v):
+            y = f(q, k, v)
+            return y.detach(), *jg.autograd.grad(y.square().sum(), (q, k, v))
+
+        return run
+
+    jg.manual_seed(1)
+    want = [step(by_ops)(q, k, v) for _ in range(3)]
+    for run in (step(by_one), jg.compile(step(by_one))):
+        jg.manual_seed(1)
+        for expected in want:
+            for got, x in zip(run(q, k, v), expected, strict=True):
+                np.testing.assert_allclose(got.numpy(), x.numpy(), atol=2e-5)  # sums in another order
+
+
+def test_dropout_of_long_sequences_has_no_matrix_of_weights():
+    rng = np.random.default_rng(0)
+    q, k, v = (jg.from_numpy(rng.standard_normal((1, 2, 3000, 16), np.float32)).requires_grad_() for _ in range(3))
+
+    @jg.compile
+    def step(q, k, v):
+        F.scaled_dot_product_attention(q, k, v, dropout_p=0.5).sum().backward()
+
+    step(q, k, v)
+    arenas = [s.executable.frame.arena_bytes for s in step.explain().specialisations]
+    assert max(arenas) < 2 * 3000 * 3000
+
+
+def test_samples_of_vmap_are_dropped_as_it_says():
+    x = jg.from_numpy(np.random.default_rng(0).standard_normal((3, 20, 8), np.float32))
+    for randomness, equal in (("same", True), ("different", False)):
+        f = jg.func.vmap(
+            lambda q: F.scaled_dot_product_attention(jg.zeros(20, 8) * q, x[0], x[1], dropout_p=0.5),
+            randomness=randomness,
+        )
+        y = f(x)
+        assert bool((y[0] == y[1]).all()) is equal
+
+
+def test_many_gradients_at_once_are_dropped_alike():
+    rng = np.random.default_rng(0)
+    q, k, v = (jg.from_numpy(rng.standard_normal((2, 20, 8))).requires_grad_() for _ in range(3))
+    y = F.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    g = jg.from_numpy(rng.standard_normal((3, *y.shape)))
+    many = jg.autograd.grad(y, (q, k, v), g, retain_graph=True, is_grads_batched=True)
+    for i in range(3):
+        for got, want in zip(many, jg.autograd.grad(y, (q, k, v), g[i], retain_graph=True), strict=True):
+            np.testing.assert_allclose(got[i].numpy(), want.numpy(), rtol=1e-12, atol=1e-12)
+
+
 def test_strict_numerics_leave_it_as_it_is():
     f = jg.compile(lambda q, k, v: F.softmax(q @ k.mT, -1) @ v, numerics="strict")
     arrays, _ = inputs()

@@ -36,6 +36,8 @@ def _attentions():
                 op = Attention(0.7, causal)
                 oracle = _attended(op) if dtype.itemsize > 2 else None
                 yield Sample(op, (q, k, v), oracle, smooth=True, ulps=32)
+                dropped = Attention(0.7, causal, 1, 0.5)
+                yield Sample(dropped, (q, k, v, np.array(3), np.array(11)), smooth=True, ulps=32)
             for shape in ((*lead, rows, keys), (*(1,) * len(lead), 1, keys)):
                 op = Attention(1 / math.sqrt(width))
                 mask = uniform(shape, dtype, seed=3)
@@ -56,6 +58,9 @@ def _grouped_attentions():
             yield Sample(AttentionLse(0.7, causal, 2), (q, k, v), smooth=True, ulps=32)
         yield Sample(AttentionLse(0.7), (q, q, q), smooth=True, ulps=32)
         yield Sample(AttentionLse(0.7, False, 2), (q, k, v, mask), smooth=True, ulps=32)
+        random = np.array(-7), np.array(2**40)
+        yield Sample(AttentionLse(0.7, True, 2, 0.3), (q, k, v, *random), smooth=True, ulps=32)
+        yield Sample(AttentionLse(0.7, False, 2, 0.3), (q, k, v, mask, *random), smooth=True, ulps=32)
     blind = np.array([[0.0, -np.inf], [-np.inf, -np.inf]])
     q, k, v = (uniform((2, 2), F64, seed=i) for i in range(3))
     yield Sample(AttentionLse(1.0), (q, k, v, blind), ulps=32, label=" a query without keys")
@@ -82,7 +87,10 @@ def _attention_gradients():
             mask = uniform((*(1,) * len(lead), 3, 5), dtype, seed=6)
             for causal in (False, True):
                 yield Sample(AttentionGrad(0.7, causal, groups), (q, k, v, g, lse, delta), smooth=True, ulps=64)
-            yield Sample(AttentionGrad(0.7, False, groups), (q, k, v, g, lse, delta, mask), smooth=True, ulps=64)
+            given = (q, k, v, g, lse, delta, mask)
+            yield Sample(AttentionGrad(0.7, False, groups), given, smooth=True, ulps=64)
+            given = (*given, np.array(-7), np.array(2**40))
+            yield Sample(AttentionGrad(0.7, False, groups, 0.3), given, smooth=True, ulps=64)
 
 
 def _sequences():

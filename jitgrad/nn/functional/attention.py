@@ -20,9 +20,10 @@ from ...functions.pointwise import check_tensor, expand, filled
 from ...functions.reductions import all as all_of
 from ...functions.repeating import broadcast_shapes
 from ...mode import local
+from ...random import random_state
 from ...tensor import Tensor
 from .arguments import reshaped
-from .dropout import dropout
+from .dropout import check_probability, dropout
 from .softmax import softmax
 
 
@@ -49,18 +50,21 @@ def scaled_dot_product_attention(
     _check(q, k, v, attn_mask, is_causal)
     groups = _groups(q, k, v, name) if enable_gqa else 1
     mask = None if attn_mask is None else _additive(attn_mask, q.dtype)
-    if enable_gqa and (groups == 1 or dropout_p):
+    check_probability(dropout_p)
+    by_ops = dropout_p > 0 and (bool(local.mode.levels) or q.device.type != "cpu")
+    if enable_gqa and (groups == 1 or by_ops):
         groups, (k, v) = 1, (_for_each_query_head(t, q) for t in (k, v))
     q, k, v = _in_one_batch(q, k, v, mask, groups)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else float(scale)
     if mask is not None:
         mask = reshaped(mask, (*(1,) * (q.ndim - mask.ndim), *mask.shape))
-    if dropout_p == 0.0:
-        operands = (q, k, v) if mask is None else (q, k, v, mask)
-        recorded = local.mode.grad and any(t._requires_grad for t in operands)
-        op = AttentionLse if recorded else Attention
-        return apply(op(factor, bool(is_causal), groups), *operands)
-    return matmul(dropout(_weights(q, k, mask, factor, is_causal), dropout_p), v)
+    if by_ops:
+        return matmul(dropout(_weights(q, k, mask, factor, is_causal), dropout_p), v)
+    operands = (q, k, v) if mask is None else (q, k, v, mask)
+    recorded = local.mode.grad and any(t._requires_grad for t in operands)
+    op = (AttentionLse if recorded else Attention)(factor, bool(is_causal), groups, float(dropout_p))
+    random = random_state(None, math.prod(q.shape[:-1]) * k.shape[-2]) if dropout_p else ()
+    return apply(op, *operands, *random)
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> None:

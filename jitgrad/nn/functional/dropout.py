@@ -35,14 +35,15 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return _dropout("dropout", x, tuple(x.shape), p, training, inplace)
 
 
-def _check_probability(p: float) -> None:
+def check_probability(p: float) -> None:
+    """Raise unless `p` is a probability."""
     if not 0.0 <= p <= 1.0:
         raise located(ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}"))
 
 
 def _dropout(name: str, x: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Tensor:
     """`x` times a mask of `shape`, which broadcasts."""
-    _check_probability(p)
+    check_probability(p)
     if not training or p == 0:
         return x
     kept = apply(Ge(), draw(RandomUniform(shape, float32), like=x), filled(shape, float32, p))
@@ -128,7 +129,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 
 def _alpha_dropout(name: str, x: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Tensor:
-    _check_probability(p)
+    check_probability(p)
     if not training or p == 0 or not x.type_.numel:
         return x
     if p == 1:
