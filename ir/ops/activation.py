@@ -25,7 +25,7 @@ __all__ = [
 _SQRT_HALF = math.sqrt(0.5)
 _DENSITY_AT_0 = 1 / math.sqrt(2 * math.pi)  # of the normal distribution
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
-_GELU_CUBIC = 0.044715
+_GELU_EXPONENT = 2 * _SQRT_2_OVER_PI, 2 * _SQRT_2_OVER_PI * 0.044715  # of x and x³
 
 
 def _number(value: float, like: Expr) -> Expr:
@@ -186,7 +186,8 @@ class Elu(_Activation):
 class Gelu(_Activation):
     """x Φ(x), Φ being the normal distribution function (Hendrycks and Gimpel 2016, arXiv:1606.08415).
 
-    `approximate` is "none", or "tanh" for `x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2`.
+    `approximate` is "none", or "tanh" for `x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2`. That is computed as `x σ(2 u)`,
+    u being what the hyperbolic tangent is of, which loses nothing beside 1.
     """
 
     approximate: str = "none"
@@ -199,18 +200,17 @@ class Gelu(_Activation):
     def compute(self, x: Array) -> Array:
         """The formula in NumPy."""
         one = x.dtype.type(1)
-        half = x * x.dtype.type(0.5)
         if self.approximate == "none":
-            return half * (one + special.erf(x * x.dtype.type(_SQRT_HALF)))
-        cubic = x.dtype.type(_GELU_CUBIC)
-        return half * (one + np.tanh(x.dtype.type(_SQRT_2_OVER_PI) * (x + cubic * (x * x * x))))
+            return x * x.dtype.type(0.5) * (one + special.erf(x * x.dtype.type(_SQRT_HALF)))
+        first, third = map(x.dtype.type, _GELU_EXPONENT)
+        return x / (np.exp(x * (x * x * -third - first)) + one)
 
     def formula(self, x: Expr) -> Expr:
         """The formula."""
-        half = x * 0.5
         if self.approximate == "none":
-            return half * (scalar.apply(Fn.ERF, x * _SQRT_HALF) + 1.0)
-        return half * (scalar.tanh((x + x * x * x * _GELU_CUBIC) * _SQRT_2_OVER_PI) + 1.0)
+            return x * 0.5 * (scalar.apply(Fn.ERF, x * _SQRT_HALF) + 1.0)
+        first, third = _GELU_EXPONENT
+        return x / (scalar.exp(x * (x * x * -third - first)) + 1.0)
 
     def pull(self, g: Term, at: Term) -> Term:
         """`g (Φ(x) + x φ(x))`, or the derivative of the approximation."""
@@ -219,10 +219,9 @@ class Gelu(_Activation):
             phi = 0.5 * ((x * _SQRT_HALF).apply(Erf()) + 1.0)
             density = (x * x * -0.5).apply(Exp()) * _DENSITY_AT_0
             return g * (phi + x * density)
-        square = x * x
-        t = (_SQRT_2_OVER_PI * (x + _GELU_CUBIC * (square * x))).apply(Tanh())
-        inner = _SQRT_2_OVER_PI + (3 * _GELU_CUBIC * _SQRT_2_OVER_PI) * square
-        return g * (0.5 * (t + 1.0) + 0.5 * x * (1 - t * t) * inner)
+        (first, third), square = _GELU_EXPONENT, x * x
+        s = (x * (square * third + first)).apply(Sigmoid())
+        return g * s * (1 + (1 - s) * x * (square * (3 * third) + first))
 
 
 @op
