@@ -7,6 +7,8 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from .errors import DTypeError
+
 _KIND_ORDER: Final = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 
 
@@ -50,6 +52,9 @@ class DType:
 
 bool_ = DType("bool", "bool", np.bool_, "bool", is_signed=False)
 uint8 = DType("uint8", "u8", np.uint8, "int", is_signed=False)
+uint16 = DType("uint16", "u16", np.uint16, "int", is_signed=False)
+uint32 = DType("uint32", "u32", np.uint32, "int", is_signed=False)
+uint64 = DType("uint64", "u64", np.uint64, "int", is_signed=False)
 int8 = DType("int8", "i8", np.int8, "int")
 int16 = DType("int16", "i16", np.int16, "int")
 int32 = DType("int32", "i32", np.int32, "int")
@@ -62,8 +67,10 @@ complex64 = DType("complex64", "c64", np.complex64, "complex")
 complex128 = DType("complex128", "c128", np.complex128, "complex")
 
 ALL: Final = (
-    bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+    bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64,
+    complex128,
 )  # fmt: skip
+UNSIGNED: Final = (uint16, uint32, uint64)  # which PyTorch promotes to floating-point types alone
 FROM_NUMPY: Final[dict[Any, DType]] = {d.np: d for d in ALL}
 _BY_NAME: Final = {d.name: d for d in ALL}
 _BY_SHORT: Final = {d.short: d for d in ALL}
@@ -90,9 +97,12 @@ def to_complex(dtype: DType) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The common type of two tensors of equal rank category, as in `torch.promote_types`."""
+    """The common type of two tensors of equal rank category, as in `torch.promote_types`, which refuses some."""
     if a is b:
         return a
+    if (a in UNSIGNED and not b.is_floating_point) or (b in UNSIGNED and not a.is_floating_point):
+        both = f"{a.name} and {b.name}"
+        raise DTypeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {both}")
     ka, kb = _KIND_ORDER[a.kind], _KIND_ORDER[b.kind]
     if ka < kb:
         a, b, ka, kb = b, a, kb, ka

@@ -21,6 +21,9 @@ from jitgrad.ir.dtypes import (
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from jitgrad.ir.dtypes import bool_ as bool
 from jitgrad.ir.errors import JitgradError
@@ -233,5 +236,6 @@ __all__ = [
     "fft", "float16", "float32", "float64", "func", "get_default_device", "half", "inference_mode", "int8", "int16",
     "int32", "int64", "is_grad_enabled", "is_inference_mode_enabled", "layout", "linalg", "load_program", "long",
     "masked", "memory_format", "nn", "no_grad", "optim", "preserve_format", "profiler", "random", "set_default_device",
-    "set_grad_enabled", "short", "signal", "special", "strided", "testing", "train", "uint8", "utils", "vision", "vmap",
+    "set_grad_enabled", "short", "signal", "special", "strided", "testing", "train", "uint8", "uint16", "uint32",
+    "uint64", "utils", "vision", "vmap",
 ]  # fmt: skip

@@ -98,7 +98,7 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         have = known_dtype(array.dtype)
         want = check_dtype(dtype, have)
         return np.array(_cast(array, want), copy=True, order="C")
-    array, found = array_of_sequence(data)
+    array, found = array_of_sequence(data, dtype)
     return np.array(_cast(array, check_dtype(dtype, found)), copy=True, order="C")
 
 

@@ -97,7 +97,9 @@ def to_dlpack(t: Tensor, stream: Any = None) -> Any:
 
 
 def _code_of(dtype: dtypes.DType) -> _DLDataType:
-    kind = "bfloat" if dtype is dtypes.bfloat16 else "uint" if dtype is dtypes.uint8 else dtype.kind
+    kind = (
+        "bfloat" if dtype is dtypes.bfloat16 else "uint" if dtype.kind == "int" and not dtype.is_signed else dtype.kind
+    )
     return _DLDataType(_CODES[kind], 8 * dtype.itemsize, 1)
 
 

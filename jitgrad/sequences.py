@@ -6,6 +6,7 @@ their own, and all that are found are promoted.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -35,8 +36,10 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
     return found
 
 
-def array_of_sequence(data: Any) -> tuple[np.ndarray[Any, Any], DType]:
-    """The numbers of `data` in the widest type of their kind, and the dtype they call for.
+def array_of_sequence(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[Any, Any], DType]:
+    """The numbers of `data`, if need be for a tensor of a `wanted` dtype, in the widest type of their kind.
+
+    And the dtype they call for.
 
     >>> array_of_sequence([[1, 2], [3, 4]])
     (array([[1, 2],
@@ -48,6 +51,9 @@ def array_of_sequence(data: Any) -> tuple[np.ndarray[Any, Any], DType]:
     try:
         return np.array(plain, _WIDEST[dtype.kind]), dtype
     except OverflowError:
+        if wanted is dtypes.uint64:
+            with contextlib.suppress(OverflowError):
+                return np.array(plain, np.uint64), dtype
         raise located(ArgumentError("tensor: Overflow when unpacking long long")) from None
     except ValueError as error:
         raise located(ArgumentError(f"tensor: {error}")) from None

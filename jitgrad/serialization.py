@@ -36,9 +36,8 @@ _FORMAT = 1
 _NAMES = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "I16": dtypes.int16, "I32": dtypes.int32,
     "I64": dtypes.int64, "F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64,
-    "C64": dtypes.complex64,
+    "C64": dtypes.complex64, "U16": dtypes.uint16, "U32": dtypes.uint32, "U64": dtypes.uint64,
 }  # fmt: skip
-_OF_ARRAYS = {"U16": np.uint16, "U32": np.uint32, "U64": np.uint64}  # what arrays may hold and tensors may not
 _CLASSES: dict[str, type[Tensor]] = {"Tensor": Tensor, "Parameter": Parameter, "Buffer": Buffer}
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {
     "list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "size": Size,
@@ -262,7 +261,7 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: b
         return _of_pth(io.BytesIO(content) if hasattr(f, "read") else os.fspath(f), map_location, bool(mmap))
     metadata = _metadata(content)
     described = metadata.get(_KEY)
-    arrays = dict(_arrays(content, _OF_ARRAYS if described else {}))
+    arrays = dict(_arrays(content))
     if described is None:
         return {name: placed(wrap(array), "cpu", map_location) for name, array in arrays.items()}
     text = json.loads(described)
@@ -312,11 +311,10 @@ def _metadata(content: bytes) -> dict[str, str]:
     return header.get("__metadata__") or {}
 
 
-def _arrays(content: bytes, others: Mapping[str, Any]) -> Any:
-    """Names and arrays, of tensors' types and `others`; the library checks that they lie within the file."""
+def _arrays(content: bytes) -> Any:
+    """Names and arrays, of tensors' types; the library checks that they lie within the file."""
     for name, view in _library().deserialize(content):
-        known = _NAMES.get(view["dtype"])
-        dtype = others.get(view["dtype"]) if known is None else known.np
+        dtype = _NAMES.get(view["dtype"])
         if dtype is None:
             raise located(ArgumentError(f"load: {name}: no tensor type for {view['dtype']}"))
-        yield name, np.frombuffer(bytearray(view["data"]), dtype).reshape(view["shape"])
+        yield name, np.frombuffer(bytearray(view["data"]), dtype.np).reshape(view["shape"])

@@ -2,7 +2,7 @@
 
 Half types are rounded after each operation, so that fused code gives the bits of separate operations. Conversions of
 floats to integers truncate; NaN and values outside the target range give the target's "integer indefinite" (the
-smallest int32 or int64; for narrower types the low bits of that int32, zero), as NumPy does on x86.
+smallest int32 or int64; for narrower and unsigned types bits of those), as NumPy mostly does on x86.
 """
 
 from __future__ import annotations
@@ -106,7 +106,18 @@ def _from_integer(b: ir.IRBuilder, value: ir.Value, source: DType, target: DType
 
 
 def _float_to_integer(b: ir.IRBuilder, value: ir.Value, source: DType, target: DType, lanes: int) -> ir.Value:
-    wide = I64 if target is dtypes.int64 else I32
+    if target is not dtypes.uint64:
+        whole = _truncated(b, value, source, I64 if target in (dtypes.int64, dtypes.uint32) else I32, lanes)
+        to = register_type(target, lanes)
+        return whole if to == whole.type else b.trunc(whole, to)
+    half = splat_constant(register_type(source, 1), 2.0**63, lanes)
+    upper = b.fcmp_ordered(">=", value, half)
+    whole = _truncated(b, b.select(upper, b.fsub(value, half), value), source, I64, lanes)
+    top = b.select(upper, splat_constant(I64, -(1 << 63), lanes), splat_constant(I64, 0, lanes))
+    return b.xor(whole, top)
+
+
+def _truncated(b: ir.IRBuilder, value: ir.Value, source: DType, wide: ir.IntType, lanes: int) -> ir.Value:
     limit = 2.0 ** (wide.width - 1)
     element = register_type(source, 1)
     low, high = splat_constant(element, -limit, lanes), splat_constant(element, limit, lanes)
@@ -117,9 +128,7 @@ def _float_to_integer(b: ir.IRBuilder, value: ir.Value, source: DType, target: D
     inside = b.and_(above, b.fcmp_ordered("<", value, high))
     safe = b.select(inside, value, splat_constant(element, 0.0, lanes))
     whole = b.fptosi(safe, vector_of(wide, lanes))
-    whole = b.select(inside, whole, splat_constant(wide, -(1 << (wide.width - 1)), lanes))
-    to = register_type(target, lanes)
-    return whole if to == whole.type else b.trunc(whole, to)
+    return b.select(inside, whole, splat_constant(wide, -(1 << (wide.width - 1)), lanes))
 
 
 def _to_odd_single(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:

@@ -171,7 +171,7 @@ def _integer(b: ir.IRBuilder, fn: Fn, dtype: DType, args: Values, lanes: int) ->
         case Fn.NEG:
             return b.sub(zero, args[0])
         case Fn.NOT:
-            return b.xor(args[0], constant(-1, dtype, lanes) if dtype.is_signed else constant(255, dtype, lanes))
+            return b.xor(args[0], constant(-1 if dtype.is_signed else (1 << 8 * dtype.itemsize) - 1, dtype, lanes))
         case Fn.ABS:
             if not dtype.is_signed:
                 return args[0]

@@ -20,6 +20,7 @@ HALF, FLOAT, DOUBLE, POINTER = ir.HalfType(), ir.FloatType(), ir.DoubleType(), i
 
 _REGISTER: Final[dict[DType, ir.Type]] = {
     dtypes.bool_: I1, dtypes.uint8: I8, dtypes.int8: I8, dtypes.int16: I16, dtypes.int32: I32, dtypes.int64: I64,
+    dtypes.uint16: I16, dtypes.uint32: I32, dtypes.uint64: I64,
     dtypes.float16: FLOAT, dtypes.bfloat16: FLOAT, dtypes.float32: FLOAT, dtypes.float64: DOUBLE,
 }  # fmt: skip
 _MEMORY: Final[dict[DType, ir.Type]] = {

@@ -77,6 +77,14 @@ def to_i64(x: Scalar) -> Scalar:
     return i64(x) if -9223372036854775808.0 <= x < 9223372036854775808.0 else i64(-9223372036854775807 - 1)
 
 
+def to_u64(x: Scalar) -> Scalar:
+    """A float truncated to uint64, as int64 where it is below 2**63; what is out of range gives 2**63 or 0."""
+    upper = x >= 9223372036854775808.0
+    near = x - 9223372036854775808.0 if upper else x
+    whole = i64(near) if -9223372036854775808.0 <= near < 9223372036854775808.0 else i64(-9223372036854775807 - 1)
+    return u64(whole ^ i64(-9223372036854775807 - 1)) if upper else u64(whole)
+
+
 def to_odd(x: Scalar) -> Scalar:
     """A float64 rounded to float32 "to odd": rounding that to a half type gives what rounding once would."""
     single = f32(x)
@@ -123,7 +131,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     f.__name__: f
     for f in (
         minimum, maximum, magnitude, quotient, divide, remainder, shift_left, shift_right, shift_right_unsigned,
-        to_i32, to_i64, to_odd, round_f16, round_bf16, load_bf16, store_bf16, bits_of_f16, f16_of_bits,
+        to_i32, to_i64, to_u64, to_odd, round_f16, round_bf16, load_bf16, store_bf16, bits_of_f16, f16_of_bits,
     )
 }  # fmt: skip
 """All of them, by name; none calls another."""

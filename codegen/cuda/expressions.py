@@ -44,7 +44,7 @@ _BOOLEAN: Final = {
 _EXACT_ON_HALVES: Final = frozenset(
     {Fn.NEG, Fn.ABS, Fn.MIN, Fn.MAX, Fn.FLOOR, Fn.CEIL, Fn.TRUNC, Fn.ROUND, Fn.COPYSIGN, Fn.SELECT}
 )
-_UNSIGNED: Final = {"i8": "u8", "i16": "u16", "i32": "u32", "i64": "u64", "u8": "u8"}
+_UNSIGNED: Final = {"i8": "u8", "i16": "u16", "i32": "u32", "i64": "u64", **{k: k for k in ("u8", "u16", "u32", "u64")}}
 _UNCHANGED_INTEGER: Final = frozenset({Fn.FLOOR, Fn.CEIL, Fn.TRUNC, Fn.ROUND})
 
 
@@ -225,7 +225,9 @@ def conversion(text: str, source: DType, target: DType) -> str:
     if not source.is_floating_point:
         return _from_integer(text, source, target)
     if not target.is_floating_point:
-        wide = "to_i64" if target is dtypes.int64 else "to_i32"
+        if target is dtypes.uint64:
+            return f"to_u64({bare(text)})"
+        wide = "to_i64" if target in (dtypes.int64, dtypes.uint32) else "to_i32"
         whole = f"{wide}({bare(text)})"
         return whole if target in (dtypes.int64, dtypes.int32) else f"{target.short}({whole})"
     if target in HALF_TYPES:

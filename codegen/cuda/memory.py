@@ -17,8 +17,8 @@ HALF_TYPES: Final = (dtypes.float16, dtypes.bfloat16)
 
 MEMORY_NAME: Final[dict[DType, str]] = {
     dtypes.bool_: "uint8", dtypes.uint8: "uint8", dtypes.int8: "int8", dtypes.int16: "int16", dtypes.int32: "int32",
-    dtypes.int64: "int64", dtypes.float16: "float16", dtypes.bfloat16: "uint16", dtypes.float32: "float32",
-    dtypes.float64: "float64",
+    dtypes.int64: "int64", dtypes.uint16: "uint16", dtypes.uint32: "uint32", dtypes.uint64: "uint64",
+    dtypes.float16: "float16", dtypes.bfloat16: "uint16", dtypes.float32: "float32", dtypes.float64: "float64",
 }  # fmt: skip
 """The Numba type of an element in memory."""
 

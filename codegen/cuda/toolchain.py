@@ -36,7 +36,19 @@ _NUMBERS: Final = {"NAN": math.nan, "INFINITY": math.inf}
 _PACKAGES: Final = (
     "numba-cuda", "cuda-core", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12",
 )  # fmt: skip
-_SHARED: Final = ("uint8", "int8", "int16", "int32", "int64", "uint16", "float16", "float32", "float64")
+_SHARED: Final = (
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+)
 
 
 class ToolchainError(RuntimeError):

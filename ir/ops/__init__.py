@@ -29,6 +29,7 @@ from . import (
     fourier,
     gamma,
     grid_sample,
+    hashing,
     history,
     indexing,
     integers,
@@ -124,6 +125,7 @@ _MODULES: tuple[ModuleType, ...] = (
     resample,
     unpool,
     grid_sample,
+    hashing,
     attention,
     normalization,
 )

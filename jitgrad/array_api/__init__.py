@@ -4,8 +4,6 @@ Its arrays are jitgrad's tensors, and gradients and compiling work as ever. What
 and another in the standard (`max`, `sort`, `std`, `squeeze`, ...) has the standard's here. `Tensor.__array_namespace__`
 gives this module, so that libraries written for the standard take tensors.
 
-Not there: `uint16`, `uint32` and `uint64`.
-
     >>> from jitgrad import array_api as xp
     >>> x = xp.asarray([[3.0, 1.0], [2.0, 4.0]])
     >>> xp.max(x, axis=0)
@@ -21,7 +19,20 @@ import sys
 from typing import Any
 
 from jitgrad.ir.dtypes import bool_ as bool
-from jitgrad.ir.dtypes import complex64, complex128, float32, float64, int8, int16, int32, int64, uint8
+from jitgrad.ir.dtypes import (
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from jitgrad.ir.errors import ArgumentError
 
 from ..errors import located
@@ -39,6 +50,7 @@ from .reductions import *  # noqa: F403
 from .reductions import __all__ as _reductions
 from .types import *  # noqa: F403
 from .types import __all__ as _types
+from .types import in_common_dtype
 from .types import namespace_info as __array_namespace_info__
 
 __array_api_version__ = "2024.12"
@@ -52,14 +64,21 @@ _SAME = (
     "logical_xor", "maximum", "minimum", "multiply", "negative", "nextafter", "not_equal", "positive", "pow",
     "reciprocal", "remainder", "signbit", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "where",
 )  # fmt: skip
+_OF_TWO = (
+    "add", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "floor_divide",
+    "greater", "greater_equal", "less", "less_equal", "maximum", "minimum", "multiply", "not_equal", "pow", "remainder",
+    "subtract",
+)  # fmt: skip
 globals().update({name: FUNCTIONS[name] for name in _SAME})
-equal = FUNCTIONS["eq"]
+globals().update({name: in_common_dtype(FUNCTIONS[name]) for name in _OF_TWO})
+equal = in_common_dtype(FUNCTIONS["eq"])
 
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None
 
 __all__ = [
     "__array_api_version__", "__array_namespace_info__", "bool", "complex64", "complex128", "e", "equal", "fft",
     "float32", "float64", "inf", "int8", "int16", "int32", "int64", "linalg", "nan", "newaxis", "pi", "uint8",
+    "uint16", "uint32", "uint64",
     *_SAME, *_creation, *_elementwise, *_manipulation, *_products, *_reductions, *_types,
 ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from ..functions.dims import normalize_dim, normalize_dims
 from ..functions.pointwise import convert
 from ..promotion import result_dtype
 from ..tensor import Tensor
+from .types import alike
 
 __all__ = [
     "argsort", "broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis", "nonzero",
@@ -45,14 +46,15 @@ def reshape(x: Tensor, /, shape: Sequence[int], *, copy: bool | None = None) -> 
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """The arrays one after another along an axis, in their common dtype; flattened first without one."""
     if axis is None:
-        return joining.cat([shapes.ravel(x) for x in arrays], 0)
+        return joining.cat([shapes.ravel(x) for x in alike(*arrays)], 0)
     if any(x.shape == (0,) for x in arrays) and any(x.ndim != 1 for x in arrays):
         raise located(ArgumentError("concat: the arrays have different numbers of dimensions"))
-    return joining.cat(list(arrays), axis)
+    return joining.cat(list(alike(*arrays)), axis)
 
 
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """Arrays of one shape along a new axis, in their common dtype."""
+    arrays = alike(*arrays)
     dtype = result_dtype(*arrays)
     return joining.stack([convert(x, dtype) for x in arrays], axis)
 

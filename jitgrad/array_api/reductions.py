@@ -33,16 +33,23 @@ def _none(axis: Axis) -> bool:
     return axis == ()
 
 
+def _summed(dtype: DType) -> DType:
+    """The dtype of sums and products: the widest one for integers, of their kind."""
+    if dtype.is_differentiable:
+        return dtype
+    return dtypes.uint64 if dtype.kind == "int" and not dtype.is_signed else dtypes.int64
+
+
 def sum(x: Tensor, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The sum over these axes, or all."""
     if _none(axis):
-        return x.to(dtype or (dtypes.int64 if x.dtype.kind in ("int", "bool") else x.dtype))  # type: ignore
-    return FUNCTIONS["sum"](x, _axes(x, axis), keepdims, dtype=dtype)  # type: ignore[no-any-return]
+        return x.to(dtype or _summed(x.dtype))  # type: ignore[attr-defined, no-any-return]
+    return FUNCTIONS["sum"](x, _axes(x, axis), keepdims, dtype=dtype or _summed(x.dtype))  # type: ignore[no-any-return]
 
 
 def prod(x: Tensor, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The product over these axes, or all."""
-    want = dtype or (dtypes.int64 if x.dtype.kind in ("int", "bool") else x.dtype)
+    want = dtype or _summed(x.dtype)
     axes = (axis,) if isinstance(axis, int) else _axes(x, axis)
     out = x.to(want)  # type: ignore[attr-defined]
     for a in sorted([a % out.ndim for a in axes], reverse=True):
@@ -121,14 +128,14 @@ def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
 ) -> Tensor:
     """Running sums along an axis, with a zero in front if `include_initial`."""
-    return _running("cumsum", x, axis, dtype, 0 if include_initial else None)
+    return _running("cumsum", x, axis, dtype or _summed(x.dtype), 0 if include_initial else None)
 
 
 def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
 ) -> Tensor:
     """Running products along an axis, with a one in front if `include_initial`."""
-    return _running("cumprod", x, axis, dtype, 1 if include_initial else None)
+    return _running("cumprod", x, axis, dtype or _summed(x.dtype), 1 if include_initial else None)
 
 
 def diff(

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
+from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError
 from jitgrad.ir.types import CPU
 
 from .. import promotion
 from ..errors import located
 from ..functions import types
+from ..functions.pointwise import convert
 from ..mode import local
 from ..tensor import Tensor
 
 __all__ = ["can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
-_INTEGERS = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
+_SIGNED = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 _KINDS = {
     "bool": (dtypes.bool_,),
-    "signed integer": _INTEGERS,
-    "unsigned integer": (dtypes.uint8,),
+    "signed integer": _SIGNED,
+    "unsigned integer": (dtypes.uint8, *dtypes.UNSIGNED),
     "real floating": (dtypes.float32, dtypes.float64),
     "complex floating": (dtypes.complex64, dtypes.complex128),
 }
@@ -36,6 +41,35 @@ def _dtype(x: Any) -> DType:
     if not isinstance(x, DType):
         raise located(ArgumentTypeError(f"an array or a dtype is needed, not {type(x).__name__}"))
     return x
+
+
+def promoted(a: DType, b: DType) -> DType:
+    """The common dtype of two arrays: PyTorch's, and for unsigned integers of any width the standard's."""
+    if a.kind != "int" or b.kind != "int":
+        return dtypes.promote(a, b)
+    common = np.promote_types(a.np, b.np)
+    if common.kind == "f":
+        raise located(DTypeError(f"{a.name} and {b.name} have no common integer dtype"))
+    return dtypes.FROM_NUMPY[common]
+
+
+def in_common_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of two arrays for all pairs of integer dtypes that have a common one in the standard."""
+
+    @functools.wraps(function)
+    def of_common(x1: Any, x2: Any, /, *args: Any, **options: Any) -> Any:
+        return function(*alike(x1, x2), *args, **options)
+
+    return of_common
+
+
+def alike(*arrays: Any) -> Sequence[Any]:
+    """Arrays of integers in their common dtype; others, and numbers, as they are."""
+    found = {x.dtype for x in arrays if isinstance(x, Tensor)}
+    if len(found) < 2 or any(d.kind != "int" for d in found):
+        return arrays
+    dtype = functools.reduce(promoted, found)
+    return [convert(x, dtype) if isinstance(x, Tensor) else x for x in arrays]
 
 
 def isdtype(dtype: DType, kind: Any) -> bool:
@@ -58,8 +92,8 @@ def can_cast(from_: Any, to: DType, /) -> bool:
     """Whether the standard's promotion rules take the dtype `from_` (or an array's) to `to`."""
     have = _dtype(from_)
     try:
-        return dtypes.promote(have, to) is to
-    except ValueError:
+        return promoted(have, to) is to
+    except DTypeError:
         return False
 
 
@@ -71,7 +105,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
         if isinstance(x, (bool, int, float, complex)):
             numbers.append(x)
         else:
-            found = _dtype(x) if found is None else dtypes.promote(found, _dtype(x))
+            found = _dtype(x) if found is None else promoted(found, _dtype(x))
     if found is None:
         raise located(ArgumentError("result_type: at least one array or dtype is needed"))
     for n in numbers:
@@ -126,7 +160,7 @@ class Info:
                 "indexing": dtypes.int64}  # fmt: skip
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """The standard's dtypes by name, all or those of a kind; there are no unsigned integers but `uint8`."""
+        """The standard's dtypes by name, all or those of a kind."""
         every = _KINDS["bool"] + _KINDS["numeric"]
         return {d.name: d for d in every if kind is None or isdtype(d, kind)}
 

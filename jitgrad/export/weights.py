@@ -25,8 +25,9 @@ Array = np.ndarray[Any, Any]
 MAX_HEADER: Final = 100_000_000
 _NAMES: Final[dict[DType, str]] = {
     dtypes.bool_: "BOOL", dtypes.uint8: "U8", dtypes.int8: "I8", dtypes.int16: "I16", dtypes.int32: "I32",
-    dtypes.int64: "I64", dtypes.float16: "F16", dtypes.bfloat16: "BF16", dtypes.float32: "F32",
-    dtypes.float64: "F64", dtypes.complex64: "C64", dtypes.complex128: "F64",
+    dtypes.int64: "I64", dtypes.uint16: "U16", dtypes.uint32: "U32", dtypes.uint64: "U64",
+    dtypes.float16: "F16", dtypes.bfloat16: "BF16", dtypes.float32: "F32", dtypes.float64: "F64",
+    dtypes.complex64: "C64", dtypes.complex128: "F64",
 }  # fmt: skip
 _CHUNK: Final = 1 << 24
 

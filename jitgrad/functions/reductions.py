@@ -14,6 +14,7 @@ from jitgrad.ir.ops.argmax import ArgMax, ArgMin
 from jitgrad.ir.ops.arithmetic import Maximum, Minimum
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.comparison import IsNan, Ne
+from jitgrad.ir.ops.hashing import XorHash
 from jitgrad.ir.ops.indexing import Gather
 from jitgrad.ir.ops.reduction import All, Amax, Amin, Any, Prod
 from jitgrad.ir.ops.scan import CumProd, CumSum
@@ -286,6 +287,24 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     tensor(2)
     """
     return sum(convert(check_tensor(input, "count_nonzero"), dtypes.bool_), dim)
+
+
+@public(out="exact")
+def hash_tensor(input: Tensor, dim: Dims = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """A number that tells tensors apart: all elements' bits in float64, or in int64, by exclusive or, as uint64.
+
+    Over `dim`, or of all; `mode` is 0, the only one that there is.
+
+    >>> import jitgrad as jg
+    >>> jg.hash_tensor(jg.tensor([5, 3, 5]))
+    tensor(3, dtype=jitgrad.uint64)
+    """
+    x = check_tensor(input, "hash_tensor")
+    if mode != 0:
+        raise located(OperationError(f"Unknown hash_tensor mode: {mode}"))
+    axes = reduced_axes(dim, x.ndim)
+    check_lengths("hash_tensor", x, axes, dim)
+    return reduction(XorHash, axes, keepdim)(x)
 
 
 def _scanned(name: str, op: Callable[[int], Op], input: Tensor, dim: int, dtype: DType | None) -> Tensor:

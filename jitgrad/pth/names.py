@@ -26,7 +26,7 @@ STORAGES: dict[str, DType] = {
     "BoolStorage": dtypes.bool_, "ComplexFloatStorage": dtypes.complex64, "ComplexDoubleStorage": dtypes.complex128,
 }  # fmt: skip
 UNTYPED = "UntypedStorage"  # memory without a type; the tensor says it
-_OTHER_DTYPES = ("uint16", "uint32", "uint64", "float8_", "complex32", "quint", "qint", "bits", "float4_")
+_OTHER_DTYPES = ("float8_", "complex32", "quint", "qint", "bits", "float4_")
 _NUMERIC = "biufc"
 _FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int, "float": float}
 

@@ -20,7 +20,7 @@ from ..errors import located
 from ..nn.parameter import Parameter
 from ..tensor import Size, Tensor, to_array
 from .memory import Place, storages
-from .names import STORAGES
+from .names import STORAGES, UNTYPED
 
 _ALIGNMENT = 64  # of memory in the file, so that it can be mapped
 _LOCAL_HEADER = 30
@@ -195,11 +195,14 @@ class _Pickle:
         self._kept.append(array)
         self.arrays.append(array)
         place = self._places[len(self.arrays) - 1] if self._places else Place(0, 0, (), 0)
-        self._global("torch._utils", "_rebuild_tensor_v2")
+        is_typed = t.dtype in _STORAGE_OF
+        self._global("torch._utils", "_rebuild_tensor_v2" if is_typed else "_rebuild_tensor_v3")
         self._put(pickle.MARK)
         self._storage(t, place)
         for x in (place.offset, tuple(t.shape), place.strides, t.requires_grad and not is_parameter, OrderedDict()):
             self.write(x, ())
+        if not is_typed:
+            self.write(t.dtype, ())
         self._put(pickle.TUPLE, pickle.REDUCE)
         if is_parameter:
             self.write(t.requires_grad, ())
@@ -210,8 +213,9 @@ class _Pickle:
     def _storage(self, t: Tensor, place: Place) -> None:
         self._put(pickle.MARK)
         self.write("storage", ())
-        self._global("torch", _STORAGE_OF[t.dtype])
-        for x in (str(place.storage), str(t.device), place.count):
+        kind = _STORAGE_OF.get(t.dtype)
+        self._global("torch" if kind else "torch.storage", kind or UNTYPED)
+        for x in (str(place.storage), str(t.device), place.count * (1 if kind else t.dtype.itemsize)):
             self.write(x, ())
         self._put(pickle.TUPLE, pickle.BINPERSID)
 

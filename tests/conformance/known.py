@@ -12,7 +12,6 @@ _LEADING = "good to 1e-6 only in PyTorch, whose denominators lack the leading co
 
 KNOWN: dict[str, dict[str, str]] = {
     "chalf": {_EVERY: _COMPLEX32},
-    "hash_tensor": {_EVERY: "its results are uint64, which jitgrad has not"},
     "complex": {"dtypes": _COMPLEX32},
     "view_as_complex": {"dtypes": _COMPLEX32},
     "as_strided.partial_views": {

@@ -125,7 +125,7 @@ class Runs:
         (b"\x80\x02]}b.", "sets attributes of a list"),
         (b"\x80\x02X\x01\x00\x00\x00a)R.", "calls a str"),
         (b"\x80\x02cnumpy\ndtype\n(X\x01\x00\x00\x00OtR.", "NumPy array of object"),
-        (b"\x80\x02ctorch\nuint16\n.", r"torch\.uint16; there is no such dtype"),
+        (b"\x80\x02ctorch\nquint8\n.", r"torch\.quint8; there is no such dtype"),
         (b"(icollections\nOrderedDict\n.", "INST, which is refused"),
         (b"\x80\x02K\x01K\x02.", "damaged"),
         (b"\x80\x02(.", "damaged"),
@@ -311,7 +311,7 @@ def test_what_there_is_no_tensor_for_is_named():
     sparse = torch.sparse_coo_tensor([[0]], [1.0], (2,), check_invariants=True)
     for x, named in [
         (sparse, "_rebuild_sparse_tensor.*no such tensors"),
-        (torch.ones(1, dtype=torch.uint16), "uint16"),
+        (torch.ones(1).to(torch.float8_e4m3fn), "float8_e4m3fn"),
     ]:
         with pytest.raises(RuntimeError, match=named):
             loaded(torch_file(torch, [x]))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from ops.sampling import BY_KIND, FLOATS, Sample, integers, numbers, special_values, uniform
+from ops.sampling import BY_KIND, FLOATS, UNSIGNED, Sample, integers, numbers, special_values, uniform
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.op import Pointwise
@@ -67,15 +67,16 @@ def pointwise_samples(op: Pointwise) -> Iterator[Sample]:
     domains = DOMAINS.get(op.name, [(-2.0, 2.0)] * op.arity)
     for kind in op.accepts:
         for dtype in BY_KIND[kind]:
+            oracle = None if dtype in UNSIGNED else torch
             if op.name == "complex" and dtype in FLOATS[:2]:
                 continue
             if dtype.is_differentiable:
                 arrays = [uniform((2, 5), dtype, *d, seed=i) for i, d in enumerate(domains)]
             else:
                 arrays = [integers((2, 5), dtype, 1, 10, seed=i) for i in range(op.arity)]
-            yield Sample(op, tuple(arrays), torch, smooth=dtype.itemsize >= 8, ulps=ulps)
+            yield Sample(op, tuple(arrays), oracle, smooth=dtype.itemsize >= 8, ulps=ulps)
             if kind != "complex":  # there libraries differ
-                yield from _special(op, dtype, torch, ulps)
+                yield from _special(op, dtype, oracle, ulps)
     dtype = BY_KIND[op.accepts[-1]][-1]
     for shape in SHAPES:
         low = [uniform(shape, dtype, *d, seed=i) for i, d in enumerate(domains)] if dtype.is_differentiable else None

@@ -8,6 +8,7 @@ from ops.sampling import COMPLEX, FLOATS, INTEGERS, Sample, numbers, uniform
 from jitgrad.ir import dtypes
 from jitgrad.ir.ops.argmax import ArgMax, ArgMin
 from jitgrad.ir.ops.broadcast import BroadcastTo, Sum
+from jitgrad.ir.ops.hashing import XorHash
 from jitgrad.ir.ops.reduction import All, Amax, Amin, Any, Prod
 from jitgrad.ir.ops.scan import CumProd, CumSum, LinearScan
 from jitgrad.ir.ops.statistics import Mean, SumOfSquares, Var
@@ -39,6 +40,12 @@ def _reductions(cls, torch, kinds, empty=True, cases=AXES, ulps=8.0):
             yield Sample(cls((1,)), (values.astype(np.float32),), oracle, label=" special")
 
     return build
+
+
+def _hash(x, axes, keepdim):
+    import torch
+
+    return torch.hash_tensor(x, axes, keepdim=keepdim)
 
 
 def _fold_axes(function):
@@ -131,6 +138,7 @@ TABLE = {
     "amin": _reductions(Amin, _torch("amin"), REAL, empty=False),
     "argmax": _reductions(ArgMax, _fold_axes(_torch("argmax")), REAL[1:], empty=False),
     "argmin": _reductions(ArgMin, _fold_axes(_torch("argmin")), REAL[1:], empty=False),
+    "hash_tensor": _reductions(XorHash, _hash, (dtypes.bool_, *INTEGERS, *FLOATS), empty=False),
     "any": _reductions(Any, _fold_axes(lambda x, axis: x.bool().any(axis)), (*REAL, *COMPLEX)),
     "all": _reductions(All, _fold_axes(lambda x, axis: x.bool().all(axis)), (*REAL, *COMPLEX)),
     "mean": _reductions(Mean, _mean, (*FLOATS, *COMPLEX, dtypes.float64), empty=False),

@@ -14,8 +14,9 @@ from jitgrad.ir.types import TensorType
 
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 INTEGERS = (dtypes.uint8, dtypes.int8, dtypes.int32, dtypes.int64)
+UNSIGNED = dtypes.UNSIGNED  # for which PyTorch has few operators
 COMPLEX = (dtypes.complex64, dtypes.complex128)
-BY_KIND = {"bool": (dtypes.bool_,), "int": INTEGERS, "float": FLOATS, "complex": COMPLEX}
+BY_KIND = {"bool": (dtypes.bool_,), "int": (*UNSIGNED, *INTEGERS), "float": FLOATS, "complex": COMPLEX}
 
 SPECIAL_FLOATS = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 7.0, 1e-3, 20.0, -20.0,
@@ -84,7 +85,7 @@ def special_values(dtype: DType, arity: int) -> tuple[Any, ...]:
         values = np.array([False, True])
     elif dtype.kind == "int":
         limits = np.iinfo(dtype.np)
-        values = np.array([limits.min, limits.max, 0, 1, 2, 3, 7] + [-1, -2, -7] * dtype.is_signed)
+        values = np.array([limits.min, limits.max, 0, 1, 2, 3, 7] + [-1, -2, -7] * dtype.is_signed, dtype.np)
     else:
         values = np.array(SPECIAL_FLOATS)
     combined = list(itertools.product(values, repeat=arity))
