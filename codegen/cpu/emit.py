@@ -19,6 +19,7 @@ from . import emit_convert as conv
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
 from .emit_square import Square, exchanged, square_of
+from .emit_stream import STREAMED_FROM, Streams, are_aligned, bytes_per_iteration, streamed_buffers, wait_for_stores
 from .emit_types import I32, I64, ramp_constant, register_type, splat
 from .emit_values import Accumulator, Scope, ValueEmitter
 from .options import EmitOptions
@@ -97,10 +98,24 @@ class KernelEmitter(ValueEmitter):
             if plan is None:
                 self._serial_loop(loop, start, stop, enter)
             else:
+                self.streams = self._streams(loop, start)
                 self._vector_loop(loop, plan, start, stop)
+        if self.streams is not None:
+            wait_for_stores(b, self.streams.chosen)
+            self.streams = None
         b.branch(leave)
         b.position_at_end(leave)
         self.forget(changed)
+
+    def _streams(self, loop: Loop, start: ir.Value) -> Streams | None:
+        """What the loop may write past the caches."""
+        buffers = streamed_buffers(loop, self.kernel)
+        if not buffers:
+            return None
+        b = self.builder
+        moved = b.mul(self.value(loop.stop, 1), I64(bytes_per_iteration(loop, self.kernel)))
+        aligned = are_aligned(b, (self._address(k, start) for k in sorted(buffers)))
+        return Streams(buffers, b.and_(b.icmp_signed(">=", moved, I64(STREAMED_FROM)), aligned))
 
     @contextmanager
     def _inside(self, scope: Scope) -> Iterator[None]:
@@ -193,9 +208,9 @@ class KernelEmitter(ValueEmitter):
 
     def _vector_body(
         self, loop: Loop, plan: VectorPlan, enter: ir.Block, first: ir.Value,
-        partials: dict[int, Accumulator], mask: ir.Value | None,
+        partials: dict[int, Accumulator], mask: ir.Value | None, whole: ir.Value | None = None,
     ) -> None:  # fmt: skip
-        scope = Scope(self.scope, changes(loop), enter, False, plan.lanes, loop.var, mask)
+        scope = Scope(self.scope, changes(loop), enter, False, plan.lanes, loop.var, mask, whole)
         scope.values[loop.var, 1] = first
         scope.accumulators.update(partials)
         with self._inside(scope):
@@ -227,9 +242,10 @@ class KernelEmitter(ValueEmitter):
         index = b.phi(I64)
         index.add_incoming(start, came_from)
         left, lanes = b.sub(stop, index), I64(plan.lanes)
+        whole = b.icmp_signed(">=", left, lanes)
         left = b.trunc(b.select(b.icmp_signed("<", left, lanes), left, lanes), I32)
         mask = b.icmp_signed("<", ramp_constant(I32, range(plan.lanes)), splat(b, left, plan.lanes))
-        self._vector_body(loop, plan, enter, index, partials, mask)
+        self._vector_body(loop, plan, enter, index, partials, mask, whole)
         following = b.add(index, lanes)
         index.add_incoming(following, b.block)
         b.cbranch(b.icmp_signed("<", following, stop), body, end)

@@ -30,6 +30,7 @@ from . import emit_convert as conv
 from . import emit_types as types
 from .emit_math import math_function
 from .emit_scalar import constant, divide_lanes, emit_fn, intrinsic, type_suffix
+from .emit_stream import Streams, store_past_caches
 from .emit_types import I1, I8, I32, I64, POINTER, memory_type, register_type, splat_constant, vector_of
 from .options import EmitOptions
 
@@ -60,6 +61,7 @@ class Scope:
     lanes: int = 1
     vector: LoopVar | None = None
     mask: ir.Value | None = None
+    whole: ir.Value | None = None  # whether the mask is true everywhere, if that is known
     values: dict[Key, ir.Value] = field(default_factory=dict)
     accumulators: dict[int, Accumulator] = field(default_factory=dict)
 
@@ -86,6 +88,7 @@ class ValueEmitter:
             argument.name = name
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.scope = Scope()
+        self.streams: Streams | None = None
         self.pointers = self._buffer_pointers()
 
     def _buffer_pointers(self) -> list[ir.Value]:
@@ -324,15 +327,27 @@ class ValueEmitter:
         mask = self.scope.mask if lanes > 1 else None
         if lanes == 1 or self._stride(stmt.index) == 1:
             address = self._address(stmt.buffer, self.value(stmt.index, 1))
-            if mask is None:
-                b.store(raw, address, align=dtype.itemsize)
+            streams = self.streams if lanes > 1 and (mask is None or self.scope.whole is not None) else None
+            if streams is None or stmt.buffer not in streams.buffers:
+                self._store(raw, address, dtype, mask)
             else:
-                self._masked("store", ir.VoidType(), [raw, address, I32(dtype.itemsize), mask])
+                past = streams.chosen if mask is None else b.and_(streams.chosen, self.scope.whole)
+                with b.if_else(past) as (past_caches, through_caches):
+                    with past_caches:
+                        store_past_caches(b, raw, address, lanes * dtype.itemsize)
+                    with through_caches:
+                        self._store(raw, address, dtype, mask)
         else:
             pointers = self._address(stmt.buffer, self.value(stmt.index, lanes))
             every = mask or splat_constant(I1, 1, lanes)
             self._masked("scatter", ir.VoidType(), [raw, pointers, I32(dtype.itemsize), every])
         self.forget(frozenset({("buffer", stmt.buffer)}))
+
+    def _store(self, raw: ir.Value, address: ir.Value, dtype: DType, mask: ir.Value | None) -> None:
+        if mask is None:
+            self.builder.store(raw, address, align=dtype.itemsize)
+        else:
+            self._masked("store", ir.VoidType(), [raw, address, I32(dtype.itemsize), mask])
 
     def _stride(self, index: Expr) -> int | None:
         assert self.scope.vector is not None
