@@ -317,6 +317,10 @@ class IndexMap(Op):
 class View(IndexMap):
     """An index map of one operand whose `reference` returns a NumPy view, so that writes pass through."""
 
+    def prepared(self, shape: Shape) -> Callable[[Array], Array]:
+        """What shows arrays of a shape as `reference` does, but writeable where they are, made ready for many calls."""
+        return self.reference
+
     def preimage(self, index: tuple[Expr, ...], operand: TensorType) -> tuple[Expr, tuple[Expr, ...]] | None:
         """Where the view shows the operand's element at `index`: whether it does, and the index in the view.
 

@@ -190,7 +190,7 @@ def _share(out: Tensor, t: Tensor, ops: tuple[View, ...], differentiable: bool) 
     t._storage = storage
     views = storage.views
     count = len(views)
-    if count & (count - 1) == 0:  # now and then, so that keeping the list costs constant time
+    if count > 7 and count & (count - 1) == 0:  # now and then, so that keeping the list costs constant time
         views = storage.views = [v for v in views if v() is not None]
     views.append(weakref.ref(out))
 

@@ -27,12 +27,13 @@ from .dispatch import apply, beside, constant, shared
 from .errors import located
 from .functions.pointwise import filled
 from .functions.positions import places
+from .known_views import KnownView
 from .levels import has_samples
 from .memo import Memo
 from .mode import local
 from .tensor import Tensor, made_by_host, read_array
 
-_known_views: Memo[tuple[View, ...]] = Memo(limit=10_000)
+_known_views: Memo[tuple[KnownView, bool]] = Memo(limit=10_000)
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)
 
 
@@ -280,15 +281,16 @@ def _basic_key(index: Any) -> Any:
     return tuple(key)
 
 
-def _basic_views(shape: tuple[int, ...], index: Any) -> tuple[View, ...] | None:
-    """The view ops of a basic index, remembered; None for other indices."""
-    key = _basic_key(index)
+def _basic(shape: tuple[int, ...], index: Any) -> tuple[KnownView, bool] | None:
+    """The view of a basic index, and whether it shows all as it is, remembered; None for other indices."""
+    key = index if index.__class__ is int else _basic_key(index)
     if key is None:
         return None
     found = _known_views.get((shape, key))
     if found is None:
         one = key.__class__ is int and len(shape) > 1 and 0 <= key < shape[0]
-        found = _known_views.add((shape, key), _one_of(shape, key) if one else _plan(shape, index).views())
+        ops = _one_of(shape, key) if one else _plan(shape, index).views()
+        found = _known_views.add((shape, key), (KnownView(ops or (Reshape(shape),), shape), not ops))
     return found
 
 
@@ -301,10 +303,11 @@ def _one_of(shape: tuple[int, ...], index: int) -> tuple[View, ...]:
 
 def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`: a view for integers, slices, `None` and `...`; a copy for lists, arrays and tensors."""
-    shape = self._data.shape
-    ops = _basic_views(shape, index)
-    if ops is not None:
-        return views(ops or (Reshape(shape),), self)
+    data = self._data
+    shape = data.shape
+    basic = _basic(shape, index)
+    if basic is not None:
+        return basic[0].applied(self, data)
     if isinstance(index, Tensor) and index.ndim and shape and index.dtype in _INDEX_DTYPES:
         return read_at(self, {0: index})
     plan = _plan(shape, index)
@@ -327,9 +330,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`: the value is broadcast and converted to the dtype of `self`."""
     check_writable(self, "__setitem__")
     shape = self._data.shape
-    ops = _basic_views(shape, index)
-    if ops is not None:
-        target = views(ops, self) if ops else self
+    basic = _basic(shape, index)
+    if basic is not None:
+        target = self if basic[1] else basic[0].applied(self, self._data)
         write(target, fitted(value, target._data.shape, target.dtype), "__setitem__", assigned=True)
         return
     plan = _plan(shape, index)

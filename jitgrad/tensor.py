@@ -21,6 +21,7 @@ from jitgrad.ir.types import CPU, Device, TensorType
 from .arrays import on_device, on_host
 from .backend import DeviceArray
 from .levels import LevelData
+from .memo import Memo
 from .mode import local
 from .tape import Storage, TapeNode
 
@@ -44,6 +45,9 @@ class Size(tuple[int, ...]):
 
     def __repr__(self) -> str:
         return f"jitgrad.Size([{', '.join(map(str, self))}])"
+
+
+_sizes: Memo[Size] = Memo(limit=4096)
 
 
 class ViewInfo:
@@ -89,7 +93,12 @@ class Tensor:
     @property
     def shape(self) -> Size:
         """Lengths of the axes."""
-        return Size(self._data.shape)
+        data = self._data
+        shape = data.shape
+        if data.__class__ is not _ndarray:
+            return Size(shape)
+        found = _sizes.get(shape)
+        return _sizes.add(shape, Size(shape)) if found is None else found
 
     @property
     def dtype(self) -> DType:

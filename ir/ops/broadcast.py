@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,36 @@ add_reduce: Any = np.add.reduce  # what numpy.sum calls; its stubs know no tuple
 def accumulator_dtype(dtype: DType) -> DType:
     """The type that sums of `dtype` are kept in: float32 for the half types, else the type itself."""
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
+def _writeable(wanted: Shape) -> Callable[[Array], Array]:
+    """Shows an array repeated to a shape, as writeable as it is."""
+
+    def show(x: Array) -> Array:
+        shown = np.broadcast_to(x, wanted)
+        if x.flags.writeable:
+            shown.flags.writeable = True
+        return shown
+
+    return show
+
+
+def _spread(shape: Shape, wanted: Shape) -> Callable[[Array], Array]:
+    """The same for arrays of one shape, in one step where they lie without gaps."""
+    extra, otherwise = len(wanted) - len(shape), _writeable(wanted)
+    known: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def show(x: Array) -> Array:
+        if not x.flags.c_contiguous or x.dtype.kind == "V":  # bfloat16 has no buffers
+            return otherwise(x)
+        steps = x.strides
+        strides = known.get(steps)
+        if strides is None:
+            axes = zip(steps, shape, wanted[extra:], strict=True)
+            strides = known[steps] = (*(0,) * extra, *[s if n == m else 0 for s, n, m in axes])
+        return np.ndarray(wanted, x.dtype, x, 0, strides)
+
+    return show
 
 
 @op
@@ -62,6 +93,10 @@ class BroadcastTo(View):
     def reference(self, *operands: Array) -> Array:
         """`numpy.broadcast_to`, a read-only view."""
         return np.broadcast_to(operands[0], self.shape)
+
+    def prepared(self, shape: Shape) -> Callable[[Array], Array]:
+        """The same memory with strides of 0: `numpy.broadcast_to` takes longer than all else about a small view."""
+        return _spread(shape, self.shape) if math.prod(self.shape) else _writeable(self.shape)
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """Stretched axes are read at 0."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 
 from .. import dtypes, scalar
 from ..builder import Builder
@@ -44,6 +45,10 @@ class Reshape(View):
     def reference(self, *operands: Array) -> Array:
         """A view where the strides allow it, else a copy."""
         return operands[0].reshape(self.shape)
+
+    def prepared(self, shape: Shape) -> Callable[[Array], Array]:
+        """The same, from C."""
+        return methodcaller("reshape", self.shape)
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The operand's element at the same row-major position."""
@@ -145,6 +150,10 @@ class Permute(View):
     def reference(self, *operands: Array) -> Array:
         """`numpy.transpose`."""
         return operands[0].transpose(self.perm)
+
+    def prepared(self, shape: Shape) -> Callable[[Array], Array]:
+        """The same, from C."""
+        return methodcaller("transpose", self.perm)
 
     def inverse(self) -> Permute:
         """The permutation that undoes this one."""

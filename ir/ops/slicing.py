@@ -6,7 +6,8 @@ The transpose of a view of a region is `WriteView` into zeros.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -75,6 +76,10 @@ class Slice(View):
     def reference(self, *operands: Array) -> Array:
         """Basic indexing."""
         return operands[0][(*self.index, ...)]  # the ellipsis keeps a 0-d operand an array
+
+    def prepared(self, shape: Shape) -> Callable[[Array], Array]:
+        """The same, from C."""
+        return itemgetter((*self.index, ...))
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The element at `start + step * index`."""

@@ -21,6 +21,7 @@ from jitgrad.ir.ops.write import WriteView
 from ..aliasing import copied, view
 from ..dispatch import apply, beside, constant
 from ..errors import located
+from ..known_views import known
 from ..mode import local
 from ..promotion import result_dtype
 from ..tensor import Tensor, wrap
@@ -30,6 +31,7 @@ from .registry import public
 
 
 @public()
+@known
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A view of the elements whose indices along `dim2` and `dim1` differ by `offset`, as the last dim.
 
@@ -148,6 +150,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int
 
 
 @public(function=False)
+@known
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """A view of the windows of `size` places along a dim, `step` apart, as a new last dim.
 

@@ -15,6 +15,7 @@ from jitgrad.ir.ops.slicing import Concat, Slice
 from ..aliasing import view
 from ..dispatch import apply
 from ..errors import located
+from ..known_views import known
 from ..promotion import result_dtype
 from ..tensor import Tensor
 from .dims import normalize_dim
@@ -35,6 +36,7 @@ def _start(start: Any) -> int:
 
 
 @public()
+@known
 @numpy_names
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` places along `dim` from `start` on, as a view.
@@ -58,6 +60,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 @public()
+@known
 @numpy_names
 def select(input: Tensor, dim: int, index: Any) -> Tensor:
     """The place `index` along `dim`, which is dropped, as a view.
@@ -79,6 +82,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
 
 
 @public()
+@known
 @numpy_names
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All places along `dim`, as a tuple of views.
@@ -94,6 +98,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @public()
+@known
 @numpy_names
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of stretches along `dim`: of one length (the last may be shorter), or of the lengths given.
@@ -138,6 +143,7 @@ def _stretches(input: Tensor, axis: int, lengths: Sequence[int]) -> tuple[Tensor
 
 
 @public()
+@known
 @numpy_names
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` views of equal length along `dim`; the last may be shorter.
@@ -235,6 +241,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return apply(Concat(axis), *[view(new, t) for t in given])
 
 
+@known
 def _at_least(input: Any, ndim: int) -> Any:
     """A tensor with at least `ndim` dims, as the `atleast_nd` functions make it; sequences one by one."""
     if isinstance(input, (tuple, list)):
@@ -299,6 +306,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @public()
+@known
 @numpy_names
 def tensor_split(
     input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
@@ -376,6 +384,7 @@ def _split_along(name: str, input: Tensor, given: Any, axis: int, least: int) ->
 
 
 @public()
+@known
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along dim 1, of vectors along dim 0.
 
@@ -387,18 +396,21 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @public()
+@known
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along dim 0."""
     return _split_along("vsplit", input, indices_or_sections, 0, 2)
 
 
 @public()
+@known
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along dim 2."""
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
 @public("slice", function=False)
+@known
 def slice_method(
     input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
@@ -410,6 +422,7 @@ def slice_method(
 
 
 @public("split_with_sizes")
+@known
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of stretches of the given lengths along `dim`."""
     return split(input, list(split_sizes), dim)

@@ -16,6 +16,7 @@ from jitgrad.ir.ops.shape import Permute, Reshape, moved_axis_permutation
 from ..aliasing import is_view, view
 from ..dispatch import apply
 from ..errors import located
+from ..known_views import known
 from ..rebinding import view_in_place
 from ..tensor import Tensor
 from .dims import normalize_dim, normalize_dims, sizes
@@ -47,6 +48,7 @@ def resolve_shape(shape: Sequence[int], numel: int) -> tuple[int, ...]:
 
 
 @public()
+@known
 def reshape(input: Tensor, *args: Any, shape: Sequence[int] | None = None) -> Tensor:
     """The elements in row-major order in another shape, as a view where possible; one length may be -1.
 
@@ -60,6 +62,7 @@ def reshape(input: Tensor, *args: Any, shape: Sequence[int] | None = None) -> Te
 
 
 @public("view", function=False)
+@known
 def view_method(input: Tensor, *args: Any, dtype: Any = None, size: Sequence[int] | None = None) -> Tensor:
     """Like `reshape`, but an error where a copy would be needed; with a dtype, the same bits as elements of that.
 
@@ -95,6 +98,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @public()
+@known
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from `start_dim` to `end_dim` as one.
 
@@ -114,6 +118,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @public()
+@known
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Axis `dim` split into axes of the given lengths, one of which may be -1.
 
@@ -129,12 +134,14 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 @public()
+@known
 def ravel(input: Tensor) -> Tensor:
     """The elements in row-major order as one axis."""
     return view(Reshape((input.numel(),)), input)
 
 
 @public()
+@known
 @numpy_names
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without the axes of length 1, or without those of them named by `dim`.
@@ -149,6 +156,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 
 
 @public()
+@known
 @numpy_names
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """With a new axis of length 1 at `dim`.
@@ -162,6 +170,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @public()
+@known
 def permute(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor:
     """The axes in the order `dims`.
 
@@ -185,6 +194,7 @@ def permute(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Ten
 
 
 @public("transpose", "swapaxes", "swapdims")
+@known
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two axes exchanged.
 
@@ -204,6 +214,7 @@ def _exchange(ndim: int, dim0: int, dim1: int) -> Permute:
 
 
 @public()
+@known
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; tensors of fewer axes as they are."""
     if input.ndim > 2:
@@ -211,11 +222,13 @@ def t(input: Tensor) -> Tensor:
     return view(Permute(tuple(range(input.ndim))[::-1]), input)
 
 
+@known
 def _reversed_axes(input: Tensor) -> Tensor:
     """All axes in reverse order."""
     return view(Permute(tuple(range(input.ndim))[::-1]), input)
 
 
+@known
 def _matrix_transpose(input: Tensor) -> Tensor:
     """The last two axes exchanged."""
     if input.ndim < 2:
@@ -246,6 +259,7 @@ def _hermitian(input: Tensor) -> Tensor:
 
 
 @public("movedim", "moveaxis")
+@known
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """The axes `source` put at the places `destination`; the others keep their order.
 
@@ -275,6 +289,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 
 @public(function=False)
+@known
 def expand(input: Tensor, *args: Any, size: Sequence[int] | None = None, implicit: bool = False) -> Tensor:
     """A view with axes of length 1 repeated, and new axes in front; -1 keeps a length.
 
@@ -320,6 +335,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @public()
+@known
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """`input.expand(size)`."""
     return expand(input, *size)
