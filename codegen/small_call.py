@@ -9,6 +9,7 @@ Nothing is checked but that, so that the caller's word on shapes and dtypes is t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from .encode import NativeSegment
 from .executable import Executable
 
 Array = np.ndarray[Any, Any]
+_empty = np.empty
 
 
-def small_call(executable: Executable) -> Callable[[list[Array]], list[Array] | None] | None:
+def small_call(executable: Executable) -> SmallCall | None:
     """A function of the inputs that gives the outputs; None for an executable with steps of the host, or that writes.
 
     Its argument is a list, which it appends to.
@@ -33,18 +35,25 @@ def small_call(executable: Executable) -> Callable[[list[Array]], list[Array] | 
     start = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
     runs = [builtin(s.address, start) for s in segments if isinstance(s, NativeSegment)]
     made = tuple([(shape, dtype) for _, shape, dtype, _ in executable._outputs])
-    first, last = executable._first_output, executable._first_output + len(made)
-    constants, empty = executable._constants, np.empty
+    return SmallCall(tuple(runs), made, tuple(executable._constants), executable._first_output, (executable, arena))
 
-    def run(arrays: list[Array]) -> list[Array] | None:
-        for shape, dtype in made:
-            arrays.append(empty(shape, dtype))
-        if constants:
-            arrays += constants
-        for enter in runs:
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SmallCall:
+    """Such a function, and what it consists of: `enter(arrays)` for each of `enters`, on inputs, outputs, constants."""
+
+    enters: tuple[Callable[[list[Array]], bool], ...]
+    made: tuple[tuple[Any, Any], ...]  # shape and dtype of each output
+    constants: tuple[Array, ...]
+    first: int  # where the outputs are
+    kept: Any  # the code and the memory that it uses
+
+    def __call__(self, arrays: list[Array]) -> list[Array] | None:
+        for shape, dtype in self.made:
+            arrays.append(_empty(shape, dtype))
+        if self.constants:
+            arrays += self.constants
+        for enter in self.enters:
             if not enter(arrays):
                 return None
-        return arrays[first:last]
-
-    run.kept = executable, arena  # type: ignore[attr-defined]  # the code and the memory that it uses
-    return run
+        return arrays[self.first : self.first + len(self.made)]

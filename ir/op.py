@@ -246,7 +246,8 @@ class Pointwise(Op):
     `ufunc` is a NumPy function with the same meaning (it may broadcast); `accepts` names the dtype kinds.
     `fast` says that `ufunc` alone, called on float32 or float64 arrays (the second operand may be a Python
     number), gives the right values and dtype, broadcasting as it goes, so that small eager tensors may call it
-    directly; ops of two operands on integer arrays too.
+    directly; ops of two operands on integer arrays too. `quick` says that it takes a single call of NumPy's, or two, so
+    that native code is no faster on small tensors.
 
     How the frontend shows the op: as functions and methods called `public`, each also with `_` behind it
     where `inplace`. `promotes` is the rule for operands: "common" (their common dtype), "float" (the same,
@@ -262,6 +263,7 @@ class Pointwise(Op):
     numbers: ClassVar[str] = "second"
     inplace: ClassVar[bool] = True
     fast: ClassVar[bool] = True
+    quick: ClassVar[bool] = True
     ufunc: ClassVar[Callable[..., Any]]
     accepts: ClassVar[tuple[str, ...]] = ("bool", "int", "float", "complex")
 

@@ -31,6 +31,7 @@ from .errors import located
 from .functions.dims import sizes
 from .functions.pointwise import convert, filled, pointwise
 from .functions.registry import public, write_out
+from .hot_path import repeats, repeats_like
 from .interchange import from_cuda_array_interface
 from .mode import local
 from .promotion import Number, number_dtype
@@ -188,7 +189,7 @@ def _filled_function(name: str, value: int, doc: str) -> Callable[..., Tensor]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return public(name, method=False)(function)
+    return public(name, method=False)(repeats(function))
 
 
 zeros = _filled_function("zeros", 0, """A tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`.
@@ -207,6 +208,7 @@ empty = _filled_function("empty", 0, """A tensor whose values are not specified 
 
 
 @public(method=False)
+@repeats
 def full(
     size: Any, fill_value: Number | Tensor, *, dtype: DType | None = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, out: Tensor | None = None,
@@ -229,6 +231,7 @@ def full(
 
 
 @public(method=False)
+@repeats_like
 def full_like(
     input: Tensor, fill_value: Number, *, dtype: DType | None = None, device: Any = None,
     requires_grad: bool = False, memory_format: Any = None,
@@ -258,8 +261,8 @@ def _like_function(name: str, value: int) -> None:
     like.__doc__ = f"`{name}` in the shape and dtype of `input`."
     new.__name__ = new.__qualname__ = f"new_{name}"
     new.__doc__ = f"`{name}` in the dtype of this tensor."
-    public(like.__name__, method=False)(like)
-    public(new.__name__, function=False)(new)
+    public(like.__name__, method=False)(repeats_like(like))
+    public(new.__name__, function=False)(repeats_like(new))
 
 
 for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
@@ -298,6 +301,7 @@ def _ramp(count: int, start: Number, step: Number, dtype: DType) -> Tensor:
 
 
 @public(method=False)
+@repeats
 def arange(
     start: Number | None = None, end: Number | None = None, step: Number = 1, *, dtype: DType | None = None,
     device: Any = None, requires_grad: bool = False, layout: Any = None, out: Tensor | None = None,
@@ -387,6 +391,7 @@ def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[An
 
 
 @public(method=False)
+@repeats
 def linspace(
     start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype: DType | None = None,
     device: Any = None, requires_grad: bool = False, layout: Any = None, out: Tensor | None = None,
@@ -435,6 +440,7 @@ def _spaced(first: Any, last: Any, steps: int) -> Tensor:
 
 
 @public(method=False)
+@repeats
 def logspace(
     start: Number | Tensor, end: Number | Tensor, steps: int, base: float = 10.0, *, dtype: DType | None = None,
     device: Any = None, requires_grad: bool = False, layout: Any = None, out: Tensor | None = None,
@@ -453,6 +459,7 @@ def logspace(
 
 
 @public(method=False)
+@repeats
 def scalar_tensor(
     s: Number, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False,
@@ -468,6 +475,7 @@ def scalar_tensor(
 
 
 @public(method=False)
+@repeats
 def eye(
     n: int,
     m: int | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -117,12 +118,16 @@ def places(f: F) -> F:
 
     Without that argument it is the device of a tensor that comes as first argument, or the default one.
     """
-    code = f.__code__  # type: ignore[attr-defined]
+    code = inspect.unwrap(f).__code__  # type: ignore[attr-defined]
     at = code.co_varnames.index("device")
     at = at if at < code.co_argcount else _NOWHERE
 
     @functools.wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
+        mode = local.mode
+        is_plain = mode.place is None and mode.tracer is None and not mode.levels and "device" not in kwargs
+        if is_plain and (not args or (len(args) <= at and not _on_device(args))):
+            return f(*args, **kwargs)
         made = here(*args, **kwargs)
         return in_likeness(made, args[0]) if local.mode.levels and args else made
 
@@ -148,7 +153,7 @@ def places(f: F) -> F:
 
 def takes_device(f: Callable[..., Any]) -> bool:
     """Whether a function has an argument `device`."""
-    code = getattr(f, "__code__", None)
+    code = getattr(inspect.unwrap(f), "__code__", None)
     return code is not None and "device" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 

@@ -19,20 +19,24 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, DTypeError, Oper
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.random import RandomInt, RandomNormal, RandomOp, RandomUniform
 from jitgrad.ir.ops.sorting import Sort
-from jitgrad.ir.types import CPU
+from jitgrad.ir.types import CPU, TensorType
 
 from .creation import check_dtype
 from .device import as_device, place
-from .dispatch import apply, apply_all
+from .dispatch import apply, apply_all, infer
 from .errors import located
 from .functions.dims import sizes
 from .functions.pointwise import convert, pointwise
 from .functions.registry import public, write_out
+from .memo import Memo
 from .mode import local
 from .tensor import Tensor, to_array, wrap
 
 _DEFAULT_SEED = 67280421310721  # PyTorch's
 _SPAN = 1 << 64
+_SCALAR = TensorType((), dtypes.int64)
+_SHORT = 64  # elements, up to which ops draw by themselves
+_few: Memo[int] = Memo(limit=1024)  # how many counters ops use that draw so few; -1 for those that draw more
 
 
 def _signed(seed: int) -> int:
@@ -159,8 +163,19 @@ def random_state(generator: Generator | None, draws: int) -> tuple[Tensor, Tenso
 
 def draw(op: RandomOp, generator: Generator | None = None, like: Tensor | None = None) -> Tensor:
     """What `op` draws from the generator's next counters, on the device of `like` or the default one."""
-    if local.mode.levels:
-        return local.mode.levels[-1].draw(op, lambda o: draw(o, generator, like))
+    mode = local.mode
+    if mode.levels:
+        return mode.levels[-1].draw(op, lambda o: draw(o, generator, like))
+    if mode.tracer is None and (mode.place is None if like is None else like._data.__class__ is np.ndarray):
+        count = _few.get(op)
+        if count is None:
+            infer(op, (_SCALAR, _SCALAR))  # raises what is wrong with it
+            count = _few.add(op, op.draws if op.draws <= _SHORT else -1)
+        if count >= 0:
+            source = default_generator if generator is None else generator
+            offset = source.offset
+            source.offset = offset + count
+            return wrap(op.drawn(source.seed_value, offset))
     where = local.mode.place if like is None else like.device
     if where is None or where.type == "cpu":
         return apply(op, *random_state(generator, op.draws))

@@ -229,6 +229,7 @@ class Sign(Pointwise):
     """
 
     name = "sign"
+    quick = False
     public = ("sign", "sgn")
     accepts = ("int", "float", "complex")
     ufunc = _sign

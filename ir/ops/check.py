@@ -6,6 +6,8 @@ op names in `value_checks` in front of it; they run on the host, in program orde
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from .. import lapack
@@ -26,6 +28,19 @@ __all__ = [
 ]
 
 
+_FEW = 64  # elements, up to which Python looks at them faster than NumPy
+
+
+def _extremes(x: Array) -> tuple[int, int]:
+    """The least and the greatest of some integers; zeros if there are none."""
+    if not x.size:
+        return 0, 0
+    if x.size > _FEW:
+        return x.min(), x.max()
+    found = x.tolist() if x.ndim == 1 else x.ravel().tolist()
+    return min(found), max(found)
+
+
 class _Check(Op):
     """Gives its operand unchanged, or raises."""
 
@@ -33,6 +48,7 @@ class _Check(Op):
 
     effect = True
     differentiable = False
+    waits: ClassVar[bool] = False  # whether kernels may run on what is refused, and the answer is looked at afterwards
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """The operand's type."""
@@ -81,7 +97,8 @@ class CheckRange(_Check):
 
     def refuse(self, x: Array) -> None:
         """Every index in range."""
-        if not x.size or (x.min() >= self.low and x.max() < self.high):
+        least, most = _extremes(x)
+        if least >= self.low and most < self.high:
             return
         bad = ((x < self.low) | (x >= self.high)) & (x != self.ignored)
         if np.any(bad):
@@ -99,7 +116,8 @@ class CheckIndex(_Check):
 
     def refuse(self, x: Array) -> None:
         """Every index in range."""
-        if x.size and (x.max() >= self.length or x.min() < -self.length):
+        least, most = _extremes(x)
+        if most >= self.length or least < -self.length:
             bad = next(int(i) for i in x.flat if not -self.length <= i < self.length)
             raise IndexRangeError(
                 f"{self.of}: index {bad} is out of bounds for dimension {self.axis} with size {self.length}"
@@ -115,9 +133,12 @@ class CheckBetween(_Check):
     low: float
     high: float
     name = "check_between"
+    waits = True
 
     def refuse(self, x: Array) -> None:
         """No element outside; NaN is."""
+        if x.size <= _FEW and all(self.low <= v <= self.high for v in x.ravel().tolist()):
+            return
         within = (x >= self.low) & (x <= self.high)
         if not np.all(within):
             raise OperationError(
@@ -132,6 +153,7 @@ class CheckPositiveSum(_Check):
 
     of: str
     name = "check_positive_sum"
+    waits = True
 
     def refuse(self, x: Array) -> None:
         """A sum above 0 in each row."""
@@ -146,6 +168,7 @@ class CheckNotNegative(_Check):
     of: str
     what: str
     name = "check_not_negative"
+    waits = True
 
     def refuse(self, x: Array) -> None:
         """No element below 0; NaN is not."""

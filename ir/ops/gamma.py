@@ -29,6 +29,7 @@ class Lgamma(SmoothPointwise):
     """
 
     name = "lgamma"
+    quick = False
     public = ("lgamma",)
     accepts: ClassVar[tuple[str, ...]] = ("float",)
     ufunc = special.lgamma

@@ -298,6 +298,7 @@ class Sigmoid(SmoothPointwise):
     """
 
     name = "sigmoid"
+    quick = False
     public = ("sigmoid",)
     ufunc = _sigmoid
 
@@ -320,6 +321,7 @@ class Erf(SmoothPointwise):
     """
 
     name = "erf"
+    quick = False
     public = ("erf",)
     accepts = ("float",)
     ufunc = special.erf
@@ -341,6 +343,7 @@ class Erfc(SmoothPointwise):
     """
 
     name = "erfc"
+    quick = False
     public = ("erfc",)
     accepts = ("float",)
     ufunc = special.erfc

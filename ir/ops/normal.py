@@ -26,6 +26,7 @@ class Erfinv(SpecialFunction):
     """
 
     name = "erfinv"
+    quick = False
     public = ("erfinv",)
     ufunc = special.erfinv
 

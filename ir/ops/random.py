@@ -10,6 +10,7 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -32,9 +33,11 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW = 0xFFFFFFFF
+_SPAN = 1 << 64
 _BLOCK = 8192  # counters at a time, so that ten rounds of words stay in cache
-_SHORT = 64  # elements; the words of a shorter draw come out of a block that the next draws will use too
-_AHEAD = 256  # counters in such a block
+_SHORT = 64  # elements; a shorter draw comes out of a block that the next draws will use too
+_AHEAD = 256  # counters in the first such block of a stream
+_FURTHER = 1024  # and in others
 _UNIFORM_BITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
 
 
@@ -66,12 +69,6 @@ def _words(seed: int, counter: Array) -> tuple[Array, ...]:
     """The words for 64-bit counters under a 64-bit key."""
     low, half, zero = np.uint64(_LOW), np.uint64(32), np.uint64(0)
     return philox((counter & low, counter >> half, zero, zero), (np.uint64(seed & _LOW), np.uint64(seed >> 32)))
-
-
-@functools.lru_cache(16)
-def _words_ahead(seed: int, first: int) -> tuple[Array, ...]:
-    """The words for `_AHEAD` counters from `first` on."""
-    return _words(seed, np.uint64(first) + np.arange(_AHEAD, dtype=np.uint64))
 
 
 def _philox_exprs(seed: Expr, counter: Expr) -> tuple[Expr, ...]:
@@ -109,6 +106,12 @@ def _row_major(index: Sequence[Expr], shape: Shape) -> Expr:
     return position
 
 
+@functools.lru_cache(16)
+def _ahead(op: RandomOp, seed: int, first: int, count: int) -> Array:
+    """The elements that `op` draws with `count` counters from `first` on; not to be written to."""
+    return op._values(seed, np.uint64(first) + np.arange(count, dtype=np.uint64))
+
+
 class RandomOp(IndexMap):
     """A tensor of `shape` and `dtype` drawn from (seed, offset)."""
 
@@ -117,6 +120,7 @@ class RandomOp(IndexMap):
     random = True
     differentiable = False
     kinds: ClassVar[tuple[str, ...]] = ("float",)
+    is_exact: ClassVar[bool] = True  # the same bits by the reference and in kernels
 
     @property
     def draws(self) -> int:
@@ -138,17 +142,41 @@ class RandomOp(IndexMap):
 
     def reference(self, *operands: Array) -> Array:
         """The words of each element's counter, made into its value."""
-        seed, offset = (int(x) % (1 << 64) for x in operands)
-        count, at = self.draws, offset % _AHEAD
-        if count <= _SHORT and at + count <= _AHEAD:
-            words = tuple([w[at : at + count] for w in _words_ahead(seed, offset - at)])
-            return np.asarray(self.from_words(*words)).astype(self.dtype.np).reshape(self.shape)
+        seed, offset = (int(x) for x in operands)
+        return self.drawn(seed, offset)
+
+    def drawn(self, seed: int, offset: int) -> Array:
+        """The same from Python's numbers."""
+        seed, offset, count = seed % _SPAN, offset % _SPAN, self.draws
+        if count <= _SHORT and offset < _SPAN - 2 * _FURTHER:
+            return self._from_blocks(seed, offset, count).reshape(self.shape)
         out = np.empty(count, self.dtype.np)
         for start in range(0, count, _BLOCK):
             stop = min(start + _BLOCK, count)
-            words = _words(seed, np.uint64(offset) + np.arange(start, stop, dtype=np.uint64))
-            out[start:stop] = np.asarray(self.from_words(*words)).astype(self.dtype.np)
+            out[start:stop] = self._values(seed, np.uint64(offset) + np.arange(start, stop, dtype=np.uint64))
         return out.reshape(self.shape)
+
+    def _values(self, seed: int, counters: Array) -> Array:
+        """The elements with these counters."""
+        return np.asarray(self.from_words(*_words(seed, counters))).astype(self.dtype.np)
+
+    def _from_blocks(self, seed: int, offset: int, count: int) -> Array:
+        """A few elements, out of blocks made ahead."""
+        size = _AHEAD if offset < _AHEAD else _FURTHER
+        first = offset - offset % size
+        at = offset - first
+        block = _ahead(self._of_any_shape, seed, first, size)
+        if at + count <= size:
+            return block[at : at + count].copy()
+        if size == _AHEAD:  # behind the first block comes what lies further on in a longer one
+            following = _ahead(self._of_any_shape, seed, 0, _FURTHER)[size:]
+        else:
+            following = _ahead(self._of_any_shape, seed, first + size, _FURTHER)
+        return np.concatenate((block[at:], following[: at + count - size]))
+
+    @functools.cached_property
+    def _of_any_shape(self) -> RandomOp:
+        return dataclasses.replace(self, shape=())  # type: ignore[type-var]
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The same as an expression."""
@@ -227,6 +255,7 @@ class RandomNormal(RandomOp):
     shape: Shape
     dtype: DType = dtypes.float32
     name = "random_normal"
+    is_exact = False
 
     @property
     def _wide(self) -> DType:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph, Node, Value
-from jitgrad.ir.op import View
+from jitgrad.ir.op import Op, View
 from jitgrad.ir.ops import check
 from jitgrad.ir.ops.argmax import ArgMax, ArgMin
 from jitgrad.ir.ops.history import WithHistory
@@ -24,9 +26,11 @@ from ..hot_path import SMALL, Capture, NativeCall
 from ..mode import local
 from ..tape import Storage, TapeNode, next_seq
 from ..tensor import Tensor, wrap
-from .body import Uncapturable, trace_body
+from .body import Body, Draw, Uncapturable, trace_body
 
 _new = object.__new__
+_array = np.array
+_empty = np.empty
 _CHECKS = tuple([getattr(check, name) for name in check.__all__])
 
 
@@ -86,7 +90,7 @@ def make(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """The call as native code; None if it can't be."""
     given = [t for x in args for t in _tensors(x)]
     types = [t.type_ for t in given]
-    if not given or not config.compile or sum([t.numel for t in types]) > SMALL:
+    if not config.compile or sum([t.numel for t in types]) > SMALL:
         return None
     results = _Results(None)
     recorded = local.mode.grad and any(t._requires_grad for t in given)
@@ -104,17 +108,35 @@ def make(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         return _listed(out)
 
     try:
-        with no_grad():
-            if not all(_is_own(t) for t in _listed(f(*args, **kwargs))):
-                return None
         with nullcontext() if recorded else no_grad():
             body = trace_body(None, types, function)
-        if body.captured or body.draws or not _is_fresh(body.outputs, body.inputs):
+        if body.captured or not _is_fresh(body.outputs, body.inputs) or not (given or body.draws):
             return None
+        if sum([v.type.numel for v in body.outputs]) > SMALL or any(d.more is not None for d in body.draws):
+            return None
+        with no_grad(), _undrawn(body.draws):
+            if not is_row_major(f(*args, **kwargs)):
+                return None
         needs = [recorded and t._requires_grad for t in given]
-        return _compiled(body.graph(body.inputs), needs, results.make)
+        return _compiled(body, needs, results.make)
     except (Uncapturable, JitgradError):
         return None
+
+
+@contextmanager
+def _undrawn(draws: Sequence[Draw]) -> Iterator[None]:
+    """Afterwards generators are where they were before."""
+    before = [d.generator.offset for d in draws]
+    try:
+        yield
+    finally:
+        for d, offset in zip(draws, before, strict=True):
+            d.generator.offset = offset
+
+
+def is_row_major(given: Any) -> bool:
+    """Whether all results are tensors that lie in memory as native code puts them, and are no views."""
+    return all(map(_is_own, _listed(given)))
 
 
 def _listed(given: Any) -> list[Any]:
@@ -124,7 +146,9 @@ def _listed(given: Any) -> list[Any]:
 
 def _is_own(result: Any) -> bool:
     """Whether a result is a tensor that lies in memory as native code puts it, and is no view."""
-    return isinstance(result, Tensor) and result._view is None and bool(result._data.flags.c_contiguous)
+    if not isinstance(result, Tensor) or result._view is not None or result._data.__class__ is not np.ndarray:
+        return False
+    return bool(result._data.flags.c_contiguous)
 
 
 def _is_fresh(outputs: Sequence[Value], inputs: Sequence[Value]) -> bool:
@@ -137,43 +161,76 @@ def _is_fresh(outputs: Sequence[Value], inputs: Sequence[Value]) -> bool:
     return bool(outputs) and len(set(outputs)) == len(outputs)
 
 
-def _without_checks(graph: Graph) -> tuple[Graph, tuple[tuple[int, Any], ...]] | None:
-    """The graph without checks of values, and those of its inputs; None if what is checked is computed in between."""
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """Checks of values: of inputs, by number, before native code runs; of its last results, after that."""
+
+    before: tuple[tuple[int, Any], ...]
+    after: tuple[Any, ...]
+
+
+def _without_checks(graph: Graph) -> tuple[Graph, _Checks] | None:
+    """The graph without checks of values; what is checked when it has run becomes an output. None if that won't do."""
     b = Builder()
     env: dict[Value, Value] = {v: b.input(v.type) for v in graph.inputs}
-    checks = []
+    before, after, waiting = [], [], []
     for node in graph.nodes:
         if not isinstance(node.op, _CHECKS):
             b.copy(node, env)
             continue
         (x,) = node.operands
         if env[x] in b.inputs:
-            checks.append((b.inputs.index(env[x]), node.op))
+            before.append((b.inputs.index(env[x]), node.op))
+        elif node.op.waits:
+            after.append(node.op)
+            waiting.append(env[x])
         elif x.node is None or not isinstance(x.node.op, (ArgMax, ArgMin)):
             return None
         env[node.results[0]] = env[x]
-    return b.build([env[v] for v in graph.outputs]), tuple(checks)
+    return b.build([*[env[v] for v in graph.outputs], *waiting]), _Checks(tuple(before), tuple(after))
 
 
-def _compiled(graph: Graph, needs: Sequence[bool], build: Any) -> NativeCall | None:
-    found = _without_checks(graph)
+def _is_exact(op: Op) -> bool:
+    """Whether the op may be part of a captured call."""
+    return not op.effect and not isinstance(op, WithHistory) and (not op.random or getattr(op, "is_exact", False))
+
+
+def _compiled(body: Body, needs: Sequence[bool], build: Any) -> NativeCall | None:
+    states = [v for d in body.draws for v in (d.seed, d.offset)]
+    found = _without_checks(body.graph([*body.inputs, *states]))
     if found is None:
         return None
     graph, checks = found
-    if any(node.op.effect or node.op.random or isinstance(node.op, WithHistory) for node in graph.nodes):
+    if not all(_is_exact(node.op) for node in graph.nodes):
         return None
+    draws = tuple([(d.generator, d.draws) for d in body.draws])
     if not any(needs):
         run = native_call(graph)
-        return None if run is None else _Unrecorded(run, build, checks)
+        return None if run is None else _unrecorded(run, build, checks, draws)
+    if checks.after:
+        return None
+    needed = dict(zip(graph.inputs, [*needs, *[False] * len(states)], strict=True))
     taken: dict[Value, int] = {v: i for i, v in enumerate(graph.inputs)}
     outputs = list(graph.outputs)
     for v in outputs:
         taken[v] = len(taken)
-    steps, made_by = _steps(graph.nodes, dict(zip(graph.inputs, needs, strict=True)), taken, outputs)
+    steps, made_by = _steps(graph.nodes, needed, taken, outputs)
     run = native_call(Graph(graph.inputs, graph.nodes, outputs))
     if run is None:
         return None
-    return _Recorded(run, build, checks, steps, [made_by.get(v) for v in graph.outputs])
+    return _Recorded(run, build, checks.before, draws, steps, [made_by.get(v) for v in graph.outputs])
+
+
+def _draw(draws: Sequence[tuple[Any, int]], arrays: list[Any]) -> None:
+    """Add where generators are."""
+    for generator, _ in draws:
+        arrays.append(_array(generator.seed_value))
+        arrays.append(_array(generator.offset))
+
+
+def _advance(draws: Sequence[tuple[Any, int]]) -> None:
+    for generator, count in draws:
+        generator.offset += count
 
 
 def _steps(
@@ -209,28 +266,50 @@ def _steps(
     return steps, made_by
 
 
-class _Unrecorded:
+def _unrecorded(run: Any, build: Any, checks: _Checks, draws: Sequence[tuple[Any, int]]) -> NativeCall:
     """A captured call that leaves nothing on the tape."""
+    before, after, count = checks.before, checks.after, len(run.made) - len(checks.after)
+    if build is _first and not before and not after and not draws and len(run.enters) == 1:
+        return _shortest(run)
 
-    __slots__ = ("build", "checks", "run")
-
-    def __init__(self, run: Any, build: Any, checks: Sequence[tuple[int, Any]]) -> None:
-        self.run = run
-        self.build = build
-        self.checks = checks
-
-    def __call__(self, tensors: list[Any]) -> Any:
-        data = [t._data for t in tensors]
-        if self.checks and not _passes(self.checks, data):
+    def call(tensors: list[Any], arrays: list[Any]) -> Any:
+        if before and not _passes(before, arrays):
             return None
-        out = self.run(data)
-        if out is None:
+        if draws:
+            _draw(draws, arrays)
+        out = run(arrays)
+        if out is None or (after and not _passes(zip(range(count, count + len(after)), after, strict=True), out)):
             return None
-        return wrap(out[0]) if self.build is _first else self.build([wrap(x) for x in out])
+        if draws:
+            _advance(draws)
+        return wrap(out[0]) if build is _first else build([wrap(x) for x in out[:count]])
+
+    return call
 
 
-def _passes(checks: Sequence[tuple[int, Any]], data: Sequence[Any]) -> bool:
-    """Whether the values of the inputs are allowed; if not, the function says why."""
+def _shortest(run: Any) -> NativeCall:
+    """One result of one piece of native code."""
+    (enter,), ((shape, dtype),), constants = run.enters, run.made, run.constants
+
+    def call(tensors: list[Any], arrays: list[Any]) -> Any:
+        out = _empty(shape, dtype)
+        arrays.append(out)
+        if constants:
+            arrays += constants
+        if not enter(arrays):
+            return None
+        t = Tensor()
+        t._data = out
+        t._node = t._storage = t._view = t._grad = t._hooks = None  # type: ignore[attr-defined]
+        t._index, t._requires_grad = 0, False
+        return t
+
+    call.kept = run  # type: ignore[attr-defined]  # whose memory it uses
+    return call
+
+
+def _passes(checks: Iterable[tuple[int, Any]], data: Sequence[Any]) -> bool:
+    """Whether values are allowed; if not, the function says why."""
     try:
         for i, op in checks:
             op.refuse(data[i])
@@ -242,27 +321,34 @@ def _passes(checks: Sequence[tuple[int, Any]], data: Sequence[Any]) -> bool:
 class _Recorded:
     """A captured call that leaves its steps on the tape."""
 
-    __slots__ = ("build", "checks", "made_by", "run", "steps")
+    __slots__ = ("between", "build", "checks", "draws", "made_by", "run", "steps")
 
     def __init__(
-        self, run: Any, build: Any, checks: Sequence[tuple[int, Any]], steps: Sequence[_Step], made_by: Sequence[Any]
-    ) -> None:
+        self, run: Any, build: Any, checks: Sequence[tuple[int, Any]], draws: Sequence[tuple[Any, int]],
+        steps: Sequence[_Step], made_by: Sequence[Any],
+    ) -> None:  # fmt: skip
         self.run = run
         self.build = build
         self.checks = checks
+        self.draws = draws
+        self.between = (None,) * (2 * len(draws))  # the inputs that say where generators are
         self.steps = steps
         self.made_by = made_by
 
-    def __call__(self, tensors: list[Any]) -> Any:
-        data = [t._data for t in tensors]
-        if self.checks and not _passes(self.checks, data):
+    def __call__(self, tensors: list[Any], arrays: list[Any]) -> Any:
+        if self.checks and not _passes(self.checks, arrays):
             return None
-        out = self.run([*data])
+        if self.draws:
+            _draw(self.draws, arrays)
+        data = [*arrays]
+        out = self.run(arrays)
         if out is None:
             return None
+        if self.draws:
+            _advance(self.draws)
         results = [wrap(x) for x in out[: len(self.made_by)]]
         data += out
-        known = [*tensors, *results]
+        known = [*tensors, *self.between, *results]
         nodes: list[TapeNode] = []
         for step in self.steps:
             node = _new(TapeNode)
@@ -311,3 +397,4 @@ def _edge(e: Any, tensors: Sequence[Tensor], nodes: Sequence[TapeNode]) -> Any:
 
 
 Capture.make = make
+Capture.is_row_major = is_row_major

@@ -17,6 +17,7 @@ from jitgrad.ir.ops.select import Convert, Where
 from ..dispatch import apply, beside
 from ..errors import located
 from ..fast_path import binary_method, clamp_small, unary_method
+from ..hot_path import hot
 from ..promotion import Number, number_dtype, result_dtype
 from ..tensor import Tensor
 from .pointwise import Operand, broadcast, check_tensor, check_tensors, convert, filled, operand, pointwise
@@ -52,14 +53,24 @@ def _subtract(input: Any, other: Any) -> Tensor:
     return pointwise(Sub(), input, other)
 
 
-_fast_add = binary_method(Add(), lambda x, y: pointwise(Add(), x, y))
-_fast_sub = binary_method(Sub(), _subtract)
-_fast_mul = binary_method(Mul(), lambda x, y: pointwise(Mul(), x, y))
-_sign = unary_method(Sign(), lambda x: pointwise(Sign(), x))
-_fast_div = binary_method(Div(), lambda x, y: pointwise(Div(), x, y))
+_fast_add = binary_method(Add(), hot(lambda x, y: pointwise(Add(), x, y)))
+_fast_sub = binary_method(Sub(), hot(_subtract))
+_fast_mul = binary_method(Mul(), hot(lambda x, y: pointwise(Mul(), x, y)))
+_sign = hot(unary_method(Sign(), lambda x: pointwise(Sign(), x)))
+_fast_div = binary_method(Div(), hot(lambda x, y: pointwise(Div(), x, y)))
 
 
-@public(inplace=True, out=True)
+@hot
+def _scaled_sum(input: Operand, other: Operand, alpha: Number) -> Tensor:
+    return pointwise(Add(), input, _scaled("add", input, other, alpha))
+
+
+@hot
+def _scaled_difference(input: Operand, other: Operand, alpha: Number) -> Tensor:
+    return _subtract(input, _scaled("sub", input, other, alpha))
+
+
+@public(inplace=True, out=True, short=True)
 def add(input: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
     """`input + alpha * other`, elementwise.
 
@@ -68,13 +79,13 @@ def add(input: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
     tensor([21., 42.])
     """
     if alpha.__class__ is not int or alpha != 1:
-        other = _scaled("add", input, other, alpha)
+        return _scaled_sum(input, other, alpha)  # type: ignore[no-any-return]
     if isinstance(input, Tensor):
         return _fast_add(input, other)  # type: ignore[no-any-return]
     return pointwise(Add(), input, other)
 
 
-@public("sub", "subtract", inplace=True, out=True)
+@public("sub", "subtract", inplace=True, out=True, short=True)
 def sub(input: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
     """`input - alpha * other`, elementwise.
 
@@ -83,13 +94,13 @@ def sub(input: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
     tensor([0., 1.])
     """
     if alpha.__class__ is not int or alpha != 1:
-        other = _scaled("sub", input, other, alpha)
+        return _scaled_difference(input, other, alpha)  # type: ignore[no-any-return]
     if isinstance(input, Tensor):
         return _fast_sub(input, other)  # type: ignore[no-any-return]
     return _subtract(input, other)
 
 
-@public("div", "divide", inplace=True, out=True)
+@public("div", "divide", inplace=True, out=True, short=True)
 def div(input: Tensor, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """`input / other`, elementwise; `rounding_mode` "trunc" or "floor" rounds the quotient.
 
@@ -103,6 +114,11 @@ def div(input: Tensor, other: Operand, *, rounding_mode: str | None = None) -> T
         if isinstance(input, Tensor):
             return _fast_div(input, other)  # type: ignore[no-any-return]
         return pointwise(Div(), input, other)
+    return _rounded_quotient(input, other, rounding_mode)  # type: ignore[no-any-return]
+
+
+@hot
+def _rounded_quotient(input: Operand, other: Operand, rounding_mode: str) -> Tensor:
     if rounding_mode == "floor":
         return pointwise(FloorDivide(), input, other)
     if rounding_mode == "trunc":
@@ -119,7 +135,7 @@ def _truncated_quotient(input: Operand, other: Operand) -> Tensor:
     return pointwise(FloorDivide(), whole, other)
 
 
-@public("true_divide", inplace=True, out=True)
+@public("true_divide", inplace=True, out=True, short=True)
 def true_divide(input: Tensor, other: Operand) -> Tensor:
     """`input / other`, elementwise, without rounding."""
     return div(input, other)
@@ -197,7 +213,7 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
     return pow(base, exponent)
 
 
-@public(inplace=True, out=True)
+@public(inplace=True, out=True, short=True)
 def square(input: Tensor) -> Tensor:
     """`input * input`, elementwise.
 
@@ -205,10 +221,11 @@ def square(input: Tensor) -> Tensor:
     >>> jg.square(jg.tensor([-2.0, 3.0]))
     tensor([4., 9.])
     """
-    return pow(check_tensor(input, "square"), 2)
+    x = check_tensor(input, "square")
+    return pow(x, 2) if x.dtype.kind == "bool" else _fast_mul(x, x)  # type: ignore[no-any-return]
 
 
-@public("sign", "sgn", inplace=True, out=True)
+@public("sign", "sgn", inplace=True, out=True, short=True)
 def sign(input: Tensor) -> Tensor:
     """The sign, elementwise: -1, 0 or 1 (0 of NaN); of a complex number `x / |x|`, and 0 of 0.
 

@@ -21,6 +21,7 @@ from jitgrad.ir.ops.write import WriteView
 from ..aliasing import copied, view
 from ..dispatch import apply, beside, constant
 from ..errors import located
+from ..hot_path import repeats
 from ..known_views import known
 from ..mode import local
 from ..promotion import result_dtype
@@ -126,6 +127,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @public(method=False)
+@repeats
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
     """The indices of the upper triangle of a matrix, a row for each dim.
 
@@ -138,6 +140,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int
 
 
 @public(method=False)
+@repeats
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
     """The indices of the lower triangle of a matrix, a row for each dim.
 

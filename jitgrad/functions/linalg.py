@@ -86,13 +86,12 @@ def _batch_shape(a: Tensor, b: Tensor) -> tuple[int, ...]:
     return tuple(out)
 
 
-_matmul = matmul.__wrapped__  # type: ignore[attr-defined]
-
-
 def _matmul_operator(self: Tensor, other: object) -> object:
     if not isinstance(other, Tensor):
         return NotImplemented
-    return _matmul(self, other) if local.mode.autocast is None else matmul(self, other)
+    if self._data.ndim == other._data.ndim == 2 and local.mode.autocast is None:
+        return _fast_product(self, other)  # type: ignore[no-any-return]
+    return matmul(self, other)
 
 
 Tensor.__matmul__ = _matmul_operator  # type: ignore[attr-defined]

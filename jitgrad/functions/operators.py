@@ -104,12 +104,12 @@ def _install(name: str, method: Callable[..., Any]) -> None:
 
 
 for _name, (_op, _function) in _FAST.items():
-    _install(_name, binary_method(_op, _forward(_function), exact_dtypes(_op), weak_dtypes(_op)))
+    _install(_name, binary_method(_op, hot(_forward(_function)), exact_dtypes(_op), weak_dtypes(_op)))
     if _name not in _COMPARISONS:
-        _install("r" + _name, reflected_method(_op, _reflected(_function)))
+        _install("r" + _name, reflected_method(_op, hot(_reflected(_function))))
 for _name, _function in _GENERAL.items():
-    _install(_name, _forward(_function) if _name == "pow" else hot(_forward(_function)))
-    _install("r" + _name, _reflected(_function))
+    _install(_name, _forward(_function) if _name == "pow" else hot(_forward(_function)))  # which is hot itself
+    _install("r" + _name, hot(_reflected(_function)))
 for _name, _method in _INPLACE.items():
     setattr(Tensor, f"__{_name}__", getattr(Tensor, _method))
 
@@ -117,7 +117,7 @@ Tensor.__div__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__rtruediv__  # typ
 Tensor.__rmatmul__ = lambda self, other: FUNCTIONS["matmul"](other, self)  # type: ignore[attr-defined]
 
 _install("neg", unary_method(Neg(), _negative))
-_install("abs", unary_method(Abs(), lambda x: pointwise(Abs(), x)))
+_install("abs", unary_method(Abs(), hot(lambda x: pointwise(Abs(), x))))
 _install("invert", hot(lambda self: pointwise(BitwiseNot(), self)))
 _install("pos", lambda self: self)
 

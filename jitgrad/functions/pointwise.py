@@ -32,6 +32,7 @@ from ..device_ops import check_devices
 from ..dispatch import apply, shared
 from ..errors import located
 from ..fast_path import binary_method, unary_method
+from ..hot_path import hot
 from ..mode import local
 from ..promotion import Number, float_dtype, number_dtype, result_dtype
 from ..runtime_float import RuntimeFloat
@@ -192,8 +193,10 @@ def _unary(cls: type[Pointwise]) -> Pair:
     def general(x: Any) -> Tensor:
         return pointwise(op, x)
 
-    # what single precision is evaluated for goes to native code where it comes often
-    fast = general if isinstance(op, SinglePrecisionFunction) else unary_method(op, general)
+    if isinstance(op, SinglePrecisionFunction):  # NumPy has no short way
+        fast = hot(general)
+    else:
+        fast = unary_method(op, hot(general)) if op.quick else hot(unary_method(op, general))
 
     def function(input: Tensor) -> Tensor:
         return fast(check_tensor(input, op.name))  # type: ignore[no-any-return]
@@ -205,6 +208,7 @@ def _binary(cls: type[Pointwise]) -> Pair:
     """The function and the method of an op with two operands."""
     op = cls()
 
+    @hot
     def general(input: Tensor | Number, other: Tensor | Number) -> Tensor:
         return pointwise(op, input, other)
 
@@ -237,6 +241,7 @@ def _general(cls: type[Pointwise]) -> Callable[..., Any]:
     ]
     signature = inspect.Signature(parameters)
 
+    @hot
     def function(*args: Any, **kwargs: Any) -> Tensor:
         given = signature.bind(*args, **kwargs).arguments
         operands = [given.pop(n) for n in names]
@@ -255,8 +260,8 @@ def publish(cls: type[Pointwise]) -> None:
     for published in (function, method):
         published.__doc__ = cls.__doc__
         published.__name__ = published.__qualname__ = cls.public[0]
-    public(*cls.public, method=False, out=True)(function)
-    public(*cls.public, function=False, inplace=cls.inplace)(method)
+    public(*cls.public, method=False, out=True, short=True)(function)
+    public(*cls.public, function=False, inplace=cls.inplace, short=True)(method)
 
 
 def _declared(cls: type[Op]) -> bool:

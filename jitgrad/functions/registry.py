@@ -38,19 +38,20 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 def public(
     *names: str, function: bool = True, method: bool = True, inplace: bool = False, out: bool | str = False,
-    moves: bool = False,
+    moves: bool = False, short: bool = False,
 ) -> Callable[[F], F]:  # fmt: skip
     """Decorator: publish the function under `names` (its own name if none).
 
     `out=True` gives it an `out` argument, and `out="exact"` one that must have the result's dtype. What has an
-    argument `device` puts its results there by `places`, unless it `moves` tensors itself.
+    argument `device` puts its results there by `places`, unless it `moves` tensors itself. What has an in-place form or
+    an `out` makes new memory, and is native where it is called often (`hot`), unless it has a `short` way of its own.
     """
 
     def register(f: F) -> F:
         if not moves and takes_device(f):
             f = places(f)
         first = (names or (f.__name__,))[0]
-        casts, often = autocasts(first), hot if first in HOT_FUNCTIONS else _itself
+        casts, often = autocasts(first), hot if first in HOT_FUNCTIONS or ((inplace or out) and not short) else _itself
         cast = casts(f)
         own, plain = often(cast), often(f)
         published = often(casts(with_out(f, out == "exact"))) if out else own

@@ -11,6 +11,7 @@ from ..creation import check_dtype
 from ..device import as_device
 from ..errors import located
 from ..functions.registry import public
+from ..hot_path import repeats
 from ..mode import local
 from ..tensor import Tensor
 from .windows import bessel_window, cosines, made, triangle
@@ -27,6 +28,7 @@ def _made(name: str, length: int, values: Any, options: dict[str, Any]) -> Tenso
 
 
 @public(method=False)
+@repeats
 def hann_window(
     window_length: int, periodic: bool = True, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
@@ -42,6 +44,7 @@ def hann_window(
 
 
 @public(method=False)
+@repeats
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: DType | None = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -57,6 +60,7 @@ def hamming_window(
 
 
 @public(method=False)
+@repeats
 def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
@@ -72,6 +76,7 @@ def blackman_window(
 
 
 @public(method=False)
+@repeats
 def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
@@ -87,6 +92,7 @@ def bartlett_window(
 
 
 @public(method=False)
+@repeats
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,

@@ -18,6 +18,7 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 from ..device import as_device, places
 from ..dispatch import constant
 from ..errors import located
+from ..hot_path import repeats
 from ..layouts import strided
 from ..mode import local
 from ..tensor import Tensor
@@ -75,6 +76,7 @@ def cosines(M: int, coefficients: Iterable[float], sym: bool) -> Array:
 
 
 @places
+@repeats
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: DType | None = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -95,6 +97,7 @@ def exponential(
 
 
 @places
+@repeats
 def cosine(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -111,6 +114,7 @@ def cosine(
 
 
 @places
+@repeats
 def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -129,6 +133,7 @@ def gaussian(
 
 
 @places
+@repeats
 def kaiser(
     M: int, *, beta: float = 12.0, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -146,6 +151,7 @@ def kaiser(
 
 
 @places
+@repeats
 def bartlett(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -160,6 +166,7 @@ def bartlett(
 
 
 @places
+@repeats
 def general_cosine(
     M: int, *, a: Iterable[float], sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -180,6 +187,7 @@ def general_cosine(
 
 
 @places
+@repeats
 def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: DType | None = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False,
@@ -195,6 +203,7 @@ def general_hamming(
 
 
 @places
+@repeats
 def hamming(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -209,6 +218,7 @@ def hamming(
 
 
 @places
+@repeats
 def hann(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -223,6 +233,7 @@ def hann(
 
 
 @places
+@repeats
 def blackman(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,
@@ -237,6 +248,7 @@ def blackman(
 
 
 @places
+@repeats
 def nuttall(
     M: int, *, sym: bool = True, dtype: DType | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False,

@@ -77,7 +77,7 @@ def test_wide_ranges_are_exact_products():
 
 
 @pytest.mark.parametrize("op", [RandomUniform, RandomNormal])
-@pytest.mark.parametrize("offset", [0, 3, 250, 255, 256, 2**63 - 30, -1, -300])
+@pytest.mark.parametrize("offset", [0, 3, 250, 255, 256, 1020, 2047, 2**63 - 30, -1, -300])
 def test_short_draws_are_parts_of_long_ones(op, offset, monkeypatch):
     """Their words come out of blocks computed ahead; the elements are the same."""
     for dtype in (dtypes.float32, dtypes.float64):

@@ -222,12 +222,12 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent."""
-    return pointwise(Tanh(), input)
+    return check_tensor(input, "tanh").tanh()  # type: ignore[attr-defined, no-any-return]
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return pointwise(Sigmoid(), input)
+    return check_tensor(input, "sigmoid").sigmoid()  # type: ignore[attr-defined, no-any-return]
 
 
 @hot

@@ -18,12 +18,14 @@ from ...dispatch import apply
 from ...errors import located
 from ...functions.pointwise import check_tensor, convert, filled, pointwise
 from ...functions.registry import public
+from ...hot_path import hot
 from ...random import draw
 from ...tensor import Tensor
 
 _ALPHA = -1.7580993408473766  # what selu tends to below: minus its scale times its alpha
 
 
+@hot
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set elements to zero with probability `p` and divide the others by `1 - p`; nothing unless `training`.
 
