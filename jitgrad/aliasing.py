@@ -29,6 +29,8 @@ from .mode import local
 from .tape import Storage, TapeNode
 from .tensor import Tensor, ViewInfo, wrap
 
+_FITS = 1 << 62  # below, numbers are finite in float32 and have their own int64
+
 
 def storage_of(t: Tensor) -> Storage:
     """The storage of `t`, made now if nothing shared it before."""
@@ -266,6 +268,48 @@ def check_writable(t: Tensor, what: str) -> None:
         )
 
 
+def plainly_writable(t: Tensor) -> Any:
+    """The array of `t`, if a write to it is one to contiguous host memory and a count, without a history; else None."""
+    mode = local.mode
+    data = t._data
+    if data.__class__ is not np.ndarray or mode.tracer is not None:
+        return None
+    if mode.grad:
+        info = t._view
+        if t._requires_grad or (info is not None and info.origin is not None and info.origin._requires_grad):
+            return None
+    flags = data.flags
+    return data if flags.c_contiguous and flags.writeable else None
+
+
+def plain_value(value: Any, dtype: np.dtype[Any]) -> Any:
+    """What NumPy writes to elements of `dtype` as `write` does: an array of it, or a number that fits; else None."""
+    kind = value.__class__
+    if kind is float or kind is int:
+        fits = dtype.char in "fd" or (dtype.char == "l" and kind is int)
+        return value if fits and -_FITS < value < _FITS else None
+    if not isinstance(value, Tensor) or value._data.__class__ is not np.ndarray or value._data.dtype != dtype:
+        return None
+    return None if value._requires_grad and local.mode.grad else value._data
+
+
+def put_plainly(t: Tensor, value: Any, at: Any = ...) -> bool:
+    """Write `value` to the places `at` (NumPy's index) of `t`, where that is all; False, with nothing done, else."""
+    data = plainly_writable(t)
+    new = None if data is None else plain_value(value, data.dtype)
+    if new is None or (at is ... and new.__class__ is np.ndarray and new.shape != data.shape):
+        return False
+    try:
+        data[at] = new
+    except (IndexError, ValueError):
+        return False
+    storage = t._storage
+    if storage is None:
+        storage = t._storage = Storage()
+    storage._version += 1
+    return True
+
+
 def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: bool = False) -> Tensor:
     """Replace the contents of `t` by `value` (same shape; same dtype after the caller's conversion).
 
@@ -273,6 +317,8 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     then goes on with a zero gradient, as PyTorch's `copy_` and `fill_` have it. `uniform` says that all its
     elements are equal, so that `t` may show an element of memory more than once.
     """
+    if put_plainly(t, value):
+        return t
     check_writable(t, what)
     if value._data.shape != t._data.shape:
         raise located(
@@ -424,8 +470,10 @@ __all__ = [
     "edge",
     "is_view",
     "layout",
+    "plainly_writable",
     "protect",
     "put",
+    "put_plainly",
     "storage_of",
     "view",
     "views",

@@ -24,6 +24,7 @@ from .functions.joining import unbind
 from .functions.memory import in_format
 from .functions.registry import public
 from .functions.repeating import flip
+from .hot_path import hot
 from .interchange import CUDA, from_dlpack_device, to_dlpack
 from .mode import local
 from .moving import move
@@ -47,12 +48,18 @@ _TYPE_NAMES = {
 
 def convert(t: Tensor, dtype: DType) -> Tensor:
     """`t` in another dtype; `t` itself if it has that dtype."""
-    return t if t.dtype is dtype else apply(Convert(dtype), t)
+    return t if t.dtype is dtype else _converted(t, dtype)  # type: ignore[no-any-return]
+
+
+@hot
+def _converted(t: Tensor, dtype: DType) -> Tensor:
+    return apply(Convert(dtype), t)
 
 
 def _dtype_method(name: str, dtype: DType) -> Any:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        return in_format(convert(self, dtype), memory_format)
+        made = convert(self, dtype)
+        return made if memory_format is None else in_format(made, memory_format)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"`self` as {dtype.name}; `self` itself if it is that already."
@@ -72,6 +79,8 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
     >>> jg.tensor([1, 2]).to(jg.float32)
     tensor([1., 2.])
     """
+    if len(args) == 1 and args[0].__class__ is DType and dtype is device is memory_format is None and not copy:
+        return convert(self, args[0])
     for arg in args:
         if isinstance(arg, DType):
             dtype = arg
@@ -85,7 +94,7 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
     non_blocking, copy = [*flags, *(non_blocking, copy)[len(flags) :]][:2]
     if dtype is not None and not isinstance(dtype, DType):
         raise located(ArgumentTypeError(f"to(): dtype must be a jitgrad dtype, not {dtype!r}"))
-    made = self if dtype is None or dtype is self.dtype else apply(Convert(dtype), self)
+    made = self if dtype is None else convert(self, dtype)
     if device is not None:
         made = move(made, as_device(device), non_blocking)
     return in_format(clone(made) if copy and made is self else made, memory_format)
@@ -193,9 +202,11 @@ def item(self: Tensor) -> Any:
     >>> jg.tensor([2.5]).item()
     2.5
     """
+    data, tracer = self._data, local.mode.tracer
+    if tracer is None and data.__class__ is np.ndarray and data.size == 1 and data.dtype.kind != "V":
+        return data.item()
     if self.type_.numel != 1:
         raise located(ShapeError(f"a Tensor with {self.type_.numel} elements cannot be converted to Scalar"))
-    tracer = local.mode.tracer
     later = None if tracer is None else tracer.defer(outermost(self), _number)
     return _number(read_array(self)) if later is None else later
 
@@ -273,7 +284,9 @@ def _only_element(self: Tensor) -> Any:
 
 
 def _to_float(self: Tensor) -> float:
-    tracer = local.mode.tracer
+    data, tracer = self._data, local.mode.tracer
+    if tracer is None and data.__class__ is np.ndarray and data.size == 1 and data.dtype.kind in "fiub":
+        return float(data.item())
     if tracer is not None and self.type_.numel == 1 and not self.dtype.is_complex:
         later = tracer.defer(outermost(self), _float, is_float=True)
         if later is not None:

@@ -162,7 +162,7 @@ def _repeating(f: F, models: int) -> F:
     @functools.wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         mode = local.mode
-        if mode.tracer is not None or mode.levels or mode.place is not None:
+        if mode.tracer is not None or mode.levels or mode.place is not None or SMALL < 0:
             return f(*args, **kwargs)
         key: list[Any] = [mode.default_dtype]
         tensors: list[Any] = []

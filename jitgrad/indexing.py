@@ -22,16 +22,17 @@ from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Slice
 
-from .aliasing import check_writable, put, views, write
+from .aliasing import check_writable, put, put_plainly, views, write
 from .dispatch import apply, beside, constant, shared
 from .errors import located
 from .functions.pointwise import filled
 from .functions.positions import places
+from .hot_path import hot
 from .known_views import KnownView
 from .levels import has_samples
 from .memo import Memo
 from .mode import local
-from .tensor import Tensor, made_by_host, read_array
+from .tensor import Tensor, made_by_host, read_array, wrap
 
 _known_views: Memo[tuple[KnownView, bool]] = Memo(limit=10_000)
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)
@@ -179,13 +180,13 @@ def _plan(shape: Sequence[int], index: Any) -> _Plan:
     plan = _Plan(shape)
     axis = 0
     for item in (*items, Ellipsis):
-        axis = _place(plan, axis, item, missing)
+        axis = _placed(plan, axis, item, missing)
         if item is Ellipsis:
             missing = 0
     return plan
 
 
-def _place(plan: _Plan, axis: int, item: Any, missing: int) -> int:
+def _placed(plan: _Plan, axis: int, item: Any, missing: int) -> int:
     """Apply one item to source axis `axis`; the next source axis."""
     if item is None:
         plan.shape.append(1)
@@ -308,8 +309,12 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     basic = _basic(shape, index)
     if basic is not None:
         return basic[0].applied(self, data)
-    if isinstance(index, Tensor) and index.ndim and shape and index.dtype in _INDEX_DTYPES:
-        return read_at(self, {0: index})
+    if isinstance(index, Tensor) and index.ndim and shape:
+        if index.dtype in _INDEX_DTYPES:
+            return _taken(self, (0,), index)  # type: ignore[no-any-return]
+        chosen = _chosen(self, index)
+        if chosen is not None:
+            return chosen
     plan = _plan(shape, index)
     ops = plan.views()
     if plan.indices:
@@ -317,17 +322,44 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     return views(ops or (Reshape(shape),), self)
 
 
+def _chosen(x: Tensor, mask: Tensor) -> Tensor | None:
+    """The elements of `x` where `mask` is true, without a record; None where there is more to it."""
+    data, where, mode = x._data, mask._data, local.mode
+    if data.__class__ is not np.ndarray or where.__class__ is not np.ndarray or mode.tracer is not None:
+        return None
+    if where.dtype != np.bool_ or where.shape != data.shape[: where.ndim] or (x._requires_grad and mode.grad):
+        return None
+    return wrap(np.ascontiguousarray(data[where]))
+
+
 def read_at(x: Tensor, coordinates: dict[int, Tensor]) -> Tensor:
     """The elements at index tensors of one shape, given by axis."""
     axes = tuple(sorted(coordinates))
-    indices = [beside(coordinates[a], x) for a in axes]
+    return _taken(x, axes, *[coordinates[a] for a in axes])  # type: ignore[no-any-return]
+
+
+@hot
+def _taken(x: Tensor, axes: tuple[int, ...], *coordinates: Tensor) -> Tensor:
+    """The same, with the index tensors in the order of the axes."""
+    indices = [beside(i, x) for i in coordinates]
     if len(axes) == 1 and indices[0].ndim == 1:
         return apply(IndexSelect(axes[0]), x, indices[0])
     return apply(TakeNd(axes), x, *indices)
 
 
+def _numpy_index(index: Any) -> Any:
+    """An index that NumPy takes as this module does: a basic one, or an index tensor or mask; None for others."""
+    if isinstance(index, Tensor):
+        data = index._data
+        return data if data.__class__ is np.ndarray and data.ndim and data.dtype.char in "?li" else None
+    return None if index.__class__ is not int and _basic_key(index) is None else index
+
+
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`: the value is broadcast and converted to the dtype of `self`."""
+    at = _numpy_index(index)
+    if at is not None and put_plainly(self, value, at):
+        return
     check_writable(self, "__setitem__")
     shape = self._data.shape
     basic = _basic(shape, index)

@@ -21,6 +21,7 @@ from jitgrad.ir.ops.random import RandomInt, RandomNormal, RandomOp, RandomUnifo
 from jitgrad.ir.ops.sorting import Sort
 from jitgrad.ir.types import CPU, TensorType
 
+from . import hot_path
 from .creation import check_dtype
 from .device import as_device, place
 from .dispatch import apply, apply_all, infer
@@ -166,7 +167,11 @@ def draw(op: RandomOp, generator: Generator | None = None, like: Tensor | None =
     mode = local.mode
     if mode.levels:
         return mode.levels[-1].draw(op, lambda o: draw(o, generator, like))
-    if mode.tracer is None and (mode.place is None if like is None else like._data.__class__ is np.ndarray):
+    if (
+        mode.tracer is None
+        and hot_path.SMALL >= 0
+        and (mode.place is None if like is None else like._data.__class__ is np.ndarray)
+    ):
         count = _few.get(op)
         if count is None:
             infer(op, (_SCALAR, _SCALAR))  # raises what is wrong with it
@@ -232,13 +237,16 @@ def float_dtype(name: str, dtype: DType | None, otherwise: DType | None = None) 
     return want
 
 
-def sample(name: str, cls: type[RandomOp], shape: tuple[int, ...], dtype: DType, g: Generator | None) -> Tensor:
-    """Floats, or complex numbers of independent parts."""
-    if any(n < 0 for n in shape):
+def sample(
+    name: str, cls: type[RandomOp], shape: tuple[int, ...], dtype: DType, g: Generator | None,
+    like: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Floats, or complex numbers of independent parts, on the device of `like` or the default one."""
+    if shape and min(shape) < 0:
         raise located(ShapeError(f"{name}: negative dimension in {list(shape)}"))
     if not dtype.is_complex:
-        return draw(cls(shape, dtype), g)
-    real, imag = (draw(cls(shape, dtypes.to_real(dtype)), g) for _ in range(2))
+        return draw(cls(shape, dtype), g, like)
+    real, imag = (draw(cls(shape, dtypes.to_real(dtype)), g, like) for _ in range(2))
     made = pointwise(Add(), real, pointwise(Mul(), convert(imag, dtype), 1j))
     return pointwise(Mul(), made, math.sqrt(0.5)) if cls is RandomNormal else made
 

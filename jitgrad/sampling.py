@@ -237,7 +237,7 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
     dtype = float_dtype("uniform_", self.dtype)
 
     def make() -> Tensor:
-        x = sample("uniform_", RandomUniform, tuple(self.shape), dtype, generator)
+        x = sample("uniform_", RandomUniform, self._data.shape, dtype, generator, self)
         return x if (from_, to) == (0.0, 1.0) else _scaled(x, float(to - from_), float(from_))
 
     return _fill(self, "uniform_", make)
@@ -246,9 +246,13 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 @public(function=False)
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn from the normal distribution of that mean and standard deviation."""
+    _require(std >= 0, f"normal expects std >= 0.0, but found std {std}")
     dtype = float_dtype("normal_", self.dtype)
-    shape, where = tuple(self.shape), self.device
-    return _fill(self, "normal_", lambda: normal(mean, std, shape, dtype=dtype, generator=generator, device=where))
+
+    def make() -> Tensor:
+        return _scaled(sample("normal_", RandomNormal, self._data.shape, dtype, generator, self), std, mean)
+
+    return _fill(self, "normal_", make)
 
 
 @public(function=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jitgrad.ir.errors import ArgumentTypeError, ShapeError
 
-from ..aliasing import check_writable, write
+from ..aliasing import check_writable, put_plainly, write
 from ..errors import located
 from ..indexing import fitted
 from ..tensor import Tensor
@@ -27,6 +27,8 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """
     if not isinstance(src, Tensor):
         raise located(ArgumentTypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}"))
+    if put_plainly(self, src):
+        return self
     check_writable(self, "copy_")
     return write(self, fitted(src, tuple(self.shape), self.dtype, what="copy_"), "copy_", assigned=True)
 
@@ -39,6 +41,8 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
     >>> jg.zeros(2).fill_(3)
     tensor([3., 3.])
     """
+    if (value.__class__ is float or value.__class__ is int) and put_plainly(self, value):
+        return self
     _check_number(value, "fill_")
     check_writable(self, "fill_")
     filled = fitted(value, tuple(self.shape), self.dtype)

@@ -29,7 +29,7 @@ def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
     >>> normalize_dim(-1, 3)
     2
     """
-    axis = _integer(dim, name)
+    axis = dim if dim.__class__ is int else _integer(dim, name)
     span = max(ndim, 1)
     if not -span <= axis < span:
         raise located(
@@ -70,4 +70,4 @@ def sizes(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     ((2, 3), (2, 3))
     """
     given = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
-    return tuple([n if isinstance(n, SymbolicInt) else _integer(n, name) for n in given])
+    return tuple([n if n.__class__ is int or isinstance(n, SymbolicInt) else _integer(n, name) for n in given])

@@ -29,7 +29,8 @@ def _layout(t: Tensor) -> np.ndarray[Any, Any]:
 @public(function=False)
 def size(self: Tensor, dim: int | None = None) -> Any:
     """The shape, or the length of one axis."""
-    return self.shape if dim is None else self.shape[normalize_dim(dim, self.ndim)]
+    shape = self.shape
+    return shape if dim is None else shape[normalize_dim(dim, len(shape))]
 
 
 @public(function=False)
@@ -47,7 +48,8 @@ def ndimension(self: Tensor) -> int:
 @public()
 def numel(input: Tensor) -> int:
     """Number of elements."""
-    return input.type_.numel
+    data = input._data
+    return data.size if data.__class__ is np.ndarray else input.type_.numel  # type: ignore[no-any-return]
 
 
 @public(function=False)
@@ -70,15 +72,20 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     >>> jg.zeros(2, 3).stride()
     (3, 1)
     """
-    array = _layout(self)
-    steps = tuple([s // array.itemsize for s in array.strides])
+    data = self._data
+    array = data if data.__class__ is np.ndarray else _layout(self)
+    size = array.itemsize
+    steps = tuple([s // size for s in array.strides])
     return steps if dim is None else steps[normalize_dim(dim, self.ndim)]
 
 
 @public(function=False)
 def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> bool:
     """Whether the elements lie in memory without gaps in row-major order, or in the order of a memory format."""
-    array = _layout(self)
+    data = self._data
+    array = data if data.__class__ is np.ndarray else _layout(self)
+    if memory_format is contiguous_format:
+        return array.flags.c_contiguous
     order = as_memory_format(memory_format).order
     if order is not None:
         return array.ndim == len(order) and bool(array.transpose(order).flags.c_contiguous)
@@ -88,6 +95,9 @@ def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format
 @public(function=False)
 def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """`self` if contiguous in that order of axes, else a contiguous copy."""
+    data = self._data
+    if memory_format is contiguous_format and data.__class__ is np.ndarray and data.flags.c_contiguous:
+        return self
     memory_format = as_memory_format(memory_format)
     order = memory_format.order
     if memory_format is preserve_format:
@@ -123,6 +133,8 @@ def storage_offset(self: Tensor) -> int:
     owner: Any = self._data
     if owner.__class__ is DeviceArray:
         return owner.offset // owner.itemsize  # type: ignore[no-any-return]
+    if owner.base is None:
+        return 0
     while owner.base is not None and hasattr(owner.base, "__array_interface__"):
         owner = owner.base
     return (data_ptr(self) - int(owner.__array_interface__["data"][0])) // self.dtype.itemsize

@@ -84,7 +84,7 @@ def broadcast_shape(name: str, tensors: Sequence[Tensor]) -> Shape:
 
 def convert(t: Tensor, dtype: DType) -> Tensor:
     """`t` as `dtype`; itself if it has that dtype."""
-    return t if t.dtype is dtype else apply(Convert(dtype), t)
+    return t if t._data.dtype is dtype.np or t.dtype is dtype else apply(Convert(dtype), t)
 
 
 def expand(t: Tensor, shape: Shape) -> Tensor:

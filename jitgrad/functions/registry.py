@@ -97,7 +97,7 @@ def make_inplace(f: Callable[..., Any], name: str) -> Callable[..., Any]:
         check_writable(self, name)
         since = next_seq()
         value = cast_result(f(self, *args, **kwargs), self, name)
-        if value.requires_grad:
+        if value._requires_grad:
             protect(self, value, since)
         return write(self, value, name)
 
@@ -177,6 +177,8 @@ def _warn_of_resizing(out: Tensor, value: Tensor) -> None:
 
 def cast_result(result: Tensor, target: Tensor, name: str) -> Tensor:
     """`result` in the dtype of the tensor it is written to, which must not be of a lower category."""
+    if result._data.dtype is target._data.dtype:
+        return result
     have, want = result.dtype, target.dtype
     if have is want:
         return result
