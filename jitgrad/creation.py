@@ -477,15 +477,9 @@ def scalar_tensor(
 @public(method=False)
 @repeats
 def eye(
-    n: int,
-    m: int | None = None,
-    *,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    out: Tensor | None = None,
-) -> Tensor:
+    n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Ones on the diagonal and zeros elsewhere, `n` by `m` (`n` by `n` without `m`).
 
     >>> import jitgrad as jg

@@ -89,6 +89,16 @@ def _note(value: Any, key: list[Any], tensors: list[Any], arrays: list[Any], gra
     return True
 
 
+def _note_named(named: dict[str, Any], key: list[Any]) -> bool:
+    """The same for named arguments, none of which may be a tensor."""
+    tensors: list[Any] = []
+    for name, x in named.items():
+        key.append(name)
+        if not _note(x, key, tensors, tensors, False):
+            return False
+    return not tensors
+
+
 def calls_needed() -> int:
     """The call from which one is native: a later one if the code generator would have to be loaded for it."""
     return CALLS if "jitgrad.codegen.compile" in sys.modules else 40 * CALLS
@@ -126,12 +136,8 @@ def hot(f: F) -> F:
                 arrays.append(data)
             elif not _note(x, key, tensors, arrays, grad):
                 return f(*args, **kwargs)
-        if kwargs:
-            count = len(tensors)
-            for name, x in kwargs.items():
-                key.append(name)
-                if not _note(x, key, tensors, arrays, grad) or len(tensors) != count:
-                    return f(*args, **kwargs)
+        if kwargs and not _note_named(kwargs, key):
+            return f(*args, **kwargs)
         found = get(whole := tuple(key))
         if found.__class__ is int:
             calls.put(whole, found + 1 if found < calls_needed() else Capture.make(f, args, kwargs) or False)

@@ -171,3 +171,99 @@ def test_functions_in_single_precision_have_the_same_bits(function, monkeypatch)
     w = x[1].clone().requires_grad_()
     function(w).sum().backward()
     assert w.grad.dtype is jg.float32
+
+
+DRAWS = {
+    "rand": lambda x, p: jg.rand(5),
+    "a type": lambda x, p: jg.rand(2, 3, dtype=jg.float64),
+    "randint": lambda x, p: jg.randint(0, 1000, (4,)),
+    "rand_like": lambda x, p: jg.rand_like(x),
+    "randn": lambda x, p: jg.randn(7),
+    "normal": lambda x, p: jg.normal(1.0, 2.0, (300,)),
+    "bernoulli": lambda x, p: jg.bernoulli(p),
+    "dropout": lambda x, p: F.dropout(x, 0.3),
+    "a generator": lambda x, p: jg.rand(3, generator=jg.Generator().manual_seed(8)),
+    "filled": lambda x, p: jg.zeros(3, 2).uniform_(-1, 1).add_(jg.zeros(3, 2).normal_()),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_the_same_before_and_after_and_move_on_as_far(name):
+    x = jg.linspace(-1, 1, 100).view(10, 10).requires_grad_()
+    p = jg.linspace(0, 1, 11)
+    seen = []
+    for _ in range(5):
+        jg.manual_seed(5)
+        made = DRAWS[name](x, p)
+        x.grad = None
+        if made.requires_grad:
+            made.sum().backward()
+        seen.append((made.tolist(), jg.random.default_generator.offset, x.grad is not None and x.grad.tolist()))
+    assert all(s == seen[0] for s in seen)
+
+
+def test_probabilities_are_checked_on_every_call_and_a_refused_draw_uses_up_nothing():
+    for _ in range(5):
+        jg.bernoulli(jg.full((3,), 0.5))
+        before = jg.random.default_generator.offset
+        with pytest.raises(RuntimeError, match="between"):
+            jg.bernoulli(jg.tensor([0.5, 1.5, 0.0]))
+        assert jg.random.default_generator.offset in (before, before + 3)  # eagerly the check comes first
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_strided_tensors_are_copied_where_results_are_row_major(requires_grad):
+    numbers = np.random.default_rng(0).standard_normal((3, 4, 5))
+    for call in (
+        lambda t: jg.bmm(t, t.mT), lambda t: t.softmax(0), lambda t: t.sum(1), lambda t: jg.cat([t, t[:, :1]], 1),
+        lambda t: jg.lerp(t, t * 2, 0.5), lambda t: t.gather(2, jg.zeros(5, 4, 1, dtype=jg.int64)),
+    ):  # fmt: skip
+        seen = []
+        for _ in range(6):
+            leaf = jg.tensor(numbers, requires_grad=requires_grad)
+            out = call(leaf.permute(2, 1, 0))
+            if requires_grad:
+                (out * out).sum().backward()
+            seen.append((out.detach().numpy(), out.stride(), leaf.grad))
+        for array, stride, grad in seen:
+            np.testing.assert_allclose(array, seen[0][0], rtol=1e-12)
+            assert stride == seen[0][1]
+            if requires_grad:
+                np.testing.assert_allclose(grad.numpy(), seen[0][2].numpy(), rtol=1e-12)
+
+
+def test_operands_of_two_types_and_kinds_are_promoted_as_at_first():
+    x, i, h = jg.tensor([1.5, -2.0]), jg.tensor([3, -4]), jg.tensor([0.5, 2.0], dtype=jg.float16)
+    for call in (
+        lambda: x + i, lambda: i / 2, lambda: h * i, lambda: x**i, lambda: 2**i.abs(), lambda: i // 2.5, lambda: x > i,
+        lambda: jg.add(x, i, alpha=2), lambda: jg.sub(i, i, alpha=3), lambda: jg.div(x, i, rounding_mode="floor"),
+        lambda: x.sign(), lambda: i.sign(), lambda: (i > 0).sign(), lambda: i.square(), lambda: (i > 0).square(),
+    ):  # fmt: skip
+        seen = [call() for _ in range(5)]
+        assert all(s.dtype is seen[0].dtype and s.tolist() == seen[0].tolist() for s in seen)
+
+
+def test_what_is_made_of_equal_numbers_again_is_a_tensor_of_its_own():
+    for _ in range(3):
+        for made in (jg.zeros(3), jg.arange(3.0), jg.full((3,), 2.0), jg.ones_like(jg.zeros(3)), jg.hann_window(3)):
+            before = made.tolist()
+            made += 1
+            assert made.tolist() != before
+        assert jg.arange(3).dtype is jg.int64 and jg.arange(3.0).dtype is jg.float32
+        assert jg.full((1,), 1).dtype is jg.int64 and jg.full((1,), True).dtype is jg.bool
+        assert [str(jg.full((1,), z).item()) for z in (0.0, -0.0)] == ["0.0", "-0.0"]
+        assert [jg.full((1,), jg.tensor(v)).item() for v in (1.0, 2.0)] == [1.0, 2.0]
+        assert [jg.arange(jg.tensor(n)).shape[0] for n in (1, 2)] == [1, 2]
+        assert jg.zeros(2, requires_grad=True).requires_grad and not jg.zeros(2).requires_grad
+        assert jg.zeros(2, requires_grad=True).is_leaf
+        assert jg.zeros_like(jg.zeros(2, dtype=jg.int8)).dtype is jg.int8
+        assert jg.zeros(2, out=jg.ones(2)).tolist() == [0, 0]
+        with pytest.raises(TypeError):
+            jg.zeros(3.0)
+        try:
+            jg.set_default_dtype(jg.float64)
+            assert jg.zeros(3).dtype is jg.float64
+        finally:
+            jg.set_default_dtype(jg.float32)
+        assert jg.zeros(3).dtype is jg.float32
+    assert jg.compile(lambda: jg.zeros(3) + jg.arange(3))().tolist() == [0, 1, 2]

@@ -183,3 +183,58 @@ def test_writes_are_differentiable_twice():
     assert grad.tolist() == [6.0, 13.0, 12.0]  # of x0^2 + x1^2 x0 + x2^2 x1
     grad.sum().backward()
     assert x.grad.tolist() == [6.0, 12.0, 10.0]
+
+
+def test_writes_without_a_history_are_counted_refused_and_seen_as_others():
+    x = jg.zeros(2, 3)
+    row, saved = x[0], (x * jg.ones(2, 3, requires_grad=True)).exp()
+    for i, write in enumerate((
+        lambda: x.__setitem__(0, 1.0), lambda: x.__setitem__((slice(None), 1), jg.tensor([2.0, 3.0])),
+        lambda: x.__setitem__(jg.tensor([True, False]), 4.0), lambda: x.__setitem__(jg.tensor([1, -1]), 5.0),
+        lambda: x.fill_(6.0), lambda: x.zero_(), lambda: x.copy_(jg.ones(2, 3)), lambda: x.add_(1.0),
+        lambda: row.mul_(2.0),
+    )):  # fmt: skip
+        write()
+        assert x._version == row._version == i + 1 and row.tolist() == x[0].tolist()
+    assert x.tolist() == [[4, 4, 4], [2, 2, 2]]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        saved.sum().backward()
+    for error, write in (
+        (IndexError, lambda: x.__setitem__(2, 1.0)), (IndexError, lambda: x.__setitem__(jg.tensor([2]), 1.0)),
+        (IndexError, lambda: x.__setitem__(jg.tensor([True]), 1.0)),
+        (RuntimeError, lambda: x.__setitem__(0, jg.ones(2))),
+        (RuntimeError, lambda: x.copy_(jg.ones(4))), (RuntimeError, lambda: x.expand(2, 2, 3).add_(1.0)),
+        (RuntimeError, lambda: jg.zeros(2, requires_grad=True).fill_(1.0)),
+        (RuntimeError, lambda: jg.zeros(2, requires_grad=True)[0].fill_(1.0)),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            write()
+    assert x.tolist() == [[4, 4, 4], [2, 2, 2]] and x._version == 9
+    x[1:] = x[:1]
+    n = jg.zeros(3, dtype=jg.int8)
+    n[0], n[1], n[2] = 300, -1, 2.9
+    assert x.tolist() == [[4, 4, 4], [4, 4, 4]] and n.tolist() == [44, -1, 2]
+    w = jg.ones(3, requires_grad=True)
+    y = jg.zeros(2, 3)
+    y[0], y[1] = w * 2, 3.0
+    y.sum().backward()
+    assert w.grad.tolist() == [2, 2, 2] and y.tolist() == [[2, 2, 2], [3, 3, 3]]
+
+
+def test_masks_and_index_tensors_choose_the_same_again_and_again():
+    x = jg.arange(12.0).view(3, 4)
+    for _ in range(3):
+        for t in (x, x.t()):
+            mask, rows = t > 4, jg.tensor([2, 0, -1])
+            array = t.numpy()
+            assert np.array_equal(t[mask].numpy(), array[mask.numpy()]) and t[mask].is_contiguous()
+            assert np.array_equal(t[mask[:, 0]].numpy(), array[mask[:, 0].numpy()])
+            assert np.array_equal(t[rows].numpy(), array[rows.numpy()]) and t[rows].is_contiguous()
+            assert np.array_equal(t[:, rows].numpy(), array[:, rows.numpy()]) and t[:, rows].is_contiguous()
+            with pytest.raises(IndexError):
+                t[jg.tensor([7])]
+            with pytest.raises(IndexError):
+                t[jg.tensor([True, False])]
+        leaf = jg.ones(3, requires_grad=True)
+        leaf[leaf > 0].sum().backward()
+        assert leaf.grad.tolist() == [1, 1, 1]
