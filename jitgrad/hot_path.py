@@ -125,16 +125,17 @@ def hot(f: F) -> F:
             or SMALL < 0
         ):
             return f(*args, **kwargs)
-        grad = mode.grad
         key: list[Any] = [mode.default_dtype]
         tensors: list[Any] = []
         arrays: list[Any] = []
         for x in args:
             if x.__class__ is Tensor and (data := x._data).__class__ is _ndarray:
-                key += (data.shape, data.dtype, _RECORDED) if grad and x._requires_grad else (data.shape, data.dtype)
+                key += (
+                    (data.shape, data.dtype, _RECORDED) if mode.grad and x._requires_grad else (data.shape, data.dtype)
+                )
                 tensors.append(x)
                 arrays.append(data)
-            elif not _note(x, key, tensors, arrays, grad):
+            elif not _note(x, key, tensors, arrays, mode.grad):
                 return f(*args, **kwargs)
         if kwargs and not _note_named(kwargs, key):
             return f(*args, **kwargs)
