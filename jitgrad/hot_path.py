@@ -116,23 +116,17 @@ def hot(f: F) -> F:
     @functools.wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         mode = local.mode
-        if (
-            mode.tracer is not None
-            or mode.levels
-            or mode.autocast is not None
-            or mode.watches
-            or mode.place
-            or SMALL < 0
-        ):
+        plain = mode.tracer is None and mode.autocast is None and not (mode.levels or mode.watches or mode.place)
+        if not plain or SMALL < 0:
             return f(*args, **kwargs)
         key: list[Any] = [mode.default_dtype]
         tensors: list[Any] = []
         arrays: list[Any] = []
         for x in args:
             if x.__class__ is Tensor and (data := x._data).__class__ is _ndarray:
-                key += (
-                    (data.shape, data.dtype, _RECORDED) if mode.grad and x._requires_grad else (data.shape, data.dtype)
-                )
+                key += data.shape, data.dtype
+                if mode.grad and x._requires_grad:
+                    key.append(_RECORDED)
                 tensors.append(x)
                 arrays.append(data)
             elif not _note(x, key, tensors, arrays, mode.grad):
