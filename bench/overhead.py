@@ -27,6 +27,7 @@ RESULTS = Path(__file__).resolve().parent / "results" / "overhead.json"
 SIZES = (1, 10, 100)
 WIDTH = 8
 CALLS = 200
+SETTLED = 40  # calls, after which none goes another way than the one before
 Run = Callable[[], Any]
 
 
@@ -56,24 +57,28 @@ def jitgrad_runs(count: int) -> dict[str, Run]:
     }  # fmt: skip
 
 
-def jitgrad_guards(count: int) -> Run:
-    """The guards alone, of the specialisation that `jitgrad compiled` replays."""
+def jitgrad_checks(count: int) -> dict[str, Run]:
+    """What a call checks, by itself: all of it as a call that comes again does, and its two parts as others do."""
     import jitgrad as jg
     from jitgrad.compiler.key import call_key, flatten_call
 
-    layers = [jg.nn.Linear(WIDTH, WIDTH) for _ in range(count)]
-    model = jg.compile(jg.nn.Sequential(*layers))
+    model = jg.compile(jg.nn.Sequential(*[jg.nn.Linear(WIDTH, WIDTH) for _ in range(count)]))
     x = jg.ones(WIDTH)
-    model(x)
+    for _ in range(SETTLED):
+        model(x)
     function = model._compiled_call
     (spec,) = model.explain().specialisations
+    (shortcut,) = function._shortcuts.checks()
+    args = (x,)
 
-    def check() -> bool:
-        leaves, structure = flatten_call((x,), {})
-        call_key(function._f, leaves, structure)
-        return bool(spec.guards.hold(leaves))
+    def key() -> Any:
+        leaves, structure = flatten_call(args, {})
+        return call_key(function._f, leaves, structure, known=function._recollections.recall())
 
-    return check
+    return {
+        "guards and key": lambda: shortcut(args), "guards, at length": lambda: spec.guards.hold(args),
+        "key of the arguments, at length": key,
+    }  # fmt: skip
 
 
 def jax_run(count: int) -> Run:
@@ -111,7 +116,7 @@ def torch_run(count: int) -> Run:
 
 def runs(count: int) -> dict[str, Run]:
     """Everything that can be measured here."""
-    found = {"guards alone": jitgrad_guards(count), **jitgrad_runs(count)}
+    found = {**jitgrad_checks(count), **jitgrad_runs(count)}
     for name, make in (("JAX jit", jax_run), ("PyTorch eager", torch_run)):
         try:
             found[name] = make(count)
@@ -131,7 +136,7 @@ def microseconds(run: Run, calls: int) -> float:
 def measure(found: dict[str, Run], rounds: int) -> dict[str, dict[str, float]]:
     """The best and the median of each, in turns."""
     for run in found.values():
-        for _ in range(5):
+        for _ in range(SETTLED):
             run()
     times: dict[str, list[float]] = {name: [] for name in found}
     for _ in range(rounds):
@@ -160,13 +165,13 @@ def main() -> None:
     results = {count: measure(runs(count), rounds) for count in SIZES}
     names = list(dict.fromkeys(name for row in results.values() for name in row))
     print(f"microseconds a call, best (median) of {rounds} rounds; NumPy {np.__version__}, {os.cpu_count()} cores")
-    print("".join([f"{'modules':28}", *(f"{count:>20}" for count in SIZES)]))
+    print("".join([f"{'modules':34}", *(f"{count:>20}" for count in SIZES)]))
     for name in names:
         cells = (results[count].get(name) for count in SIZES)
         texts = (f"{c['best']:.2f} ({c['median']:.2f})" if c else "-" for c in cells)
-        print("".join([f"{name:28}", *(f"{text:>20}" for text in texts)]))
+        print("".join([f"{name:34}", *(f"{text:>20}" for text in texts)]))
     for name, c in off.items():
-        print(f"{name:28}{c['best']:.2f} ({c['median']:.2f})")
+        print(f"{name:34}{c['best']:.2f} ({c['median']:.2f})")
     RESULTS.parent.mkdir(exist_ok=True)
     machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
     RESULTS.write_text(json.dumps({**machine, "modules": results, "profiler": off}, indent=1) + "\n", encoding="utf-8")

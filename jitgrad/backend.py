@@ -167,6 +167,13 @@ def native_form(executable: Any) -> Any:
     return small_call(executable)
 
 
+def fitted_calls() -> Any:
+    """The module that makes calls which native code checks: see `codegen.fitted_call`."""
+    from jitgrad.codegen import fitted_call
+
+    return fitted_call
+
+
 def can_join(run: Any) -> bool:
     """Whether `join` takes an executable: one for the CPU without steps of the host."""
     from jitgrad.codegen import join as joining

@@ -25,6 +25,7 @@ from .kernels import compile_module
 from .target import CompiledModule
 
 _ONE_ARGUMENT: Final = 8  # METH_O
+FUNCTION_TYPE: Final = ir.FunctionType(PTR, [PTR, PTR])
 _COUNTS: Final = sys.version_info < (3, 12)  # whether references to True and False are counted
 
 
@@ -46,31 +47,41 @@ def _module() -> CompiledModule:
 
 def _build(module: ir.Module) -> None:
     """`function(cells, arrays)`; the cells are those of `builtin`."""
-    function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR]), "jitgrad_call")
+    function = ir.Function(module, FUNCTION_TYPE, "jitgrad_call")
     b = ir.IRBuilder(function.append_basic_block("entry"))
     array, arrays = function.args
     cells = b.inttoptr(byte_cell(b, array, driver.ARRAY_DATA), PTR)
     code, arena, enter, true, false = (cell(b, cells, k) for k in range(5))
     done = b.call(b.inttoptr(enter, driver.ENTER_TYPE.as_pointer()), [arrays, code, arena, I64(1), I64(0)])
-    answer = b.inttoptr(b.select(b.icmp_signed("!=", done, I64(0)), true, false), PTR)
+    give(b, b.select(b.icmp_signed("!=", done, I64(0)), true, false))
+
+
+def give(b: ir.IRBuilder, address: ir.Value) -> None:
+    """Return True or False, whose address this is."""
+    answer = b.inttoptr(address, PTR)
     if _COUNTS:
         b.store(b.add(cell(b, answer, 0), I64(1)), at(b, answer, 0))
     b.ret(answer)
 
 
 @functools.cache
-def _method() -> _Method:
-    """What Python needs to know of the function; it must outlive all that are made of it."""
-    return _Method(b"run", _module().address("jitgrad_call"), _ONE_ARGUMENT, None)
+def _method(address: int) -> _Method:
+    """What Python needs to know of a function; it must outlive all that are made of it."""
+    return _Method(b"run", address, _ONE_ARGUMENT, None)
+
+
+def builtin_of(address: int, cells: np.ndarray[Any, Any]) -> Callable[[list[Any]], bool]:
+    """The machine code at an address, of `FUNCTION_TYPE`, as a function of Python; its first argument is `cells`."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    made: Callable[[list[Any]], bool] = make(ctypes.addressof(_method(address)), cells, None)
+    if made.__self__ is not cells:  # type: ignore[attr-defined]
+        raise InternalError("this Python makes builtin functions in a way that is not known")
+    return made
 
 
 def builtin(code: int, arena: int) -> Callable[[list[Any]], bool]:
     """The function that runs the driver's code at an address, with an arena at another."""
     driver.load_driver()
     cells = np.array([code, arena, driver.enter_address(), id(True), id(False)], np.int64)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    made: Callable[[list[Any]], bool] = make(ctypes.addressof(_method()), cells, None)
-    if made.__self__ is not cells:  # type: ignore[attr-defined]
-        raise InternalError("this Python makes builtin functions in a way that is not known")
-    return made
+    return builtin_of(_module().address("jitgrad_call"), cells)

@@ -76,6 +76,11 @@ def enter_address() -> int:
     return _module().address("jitgrad_enter")
 
 
+def run_address() -> int:
+    """The address of the loop over steps, `RUN_TYPE`, for what fills the table by itself."""
+    return _module().address("jitgrad_run")
+
+
 @functools.cache
 def gemm_kernel() -> int:
     """The address of the kernel that calls BLAS."""

@@ -31,7 +31,7 @@ _FIXED = (*_SCALARS, DType, Tensor, type, types.ModuleType, np.generic, Counted,
           types.BuiltinFunctionType)  # fmt: skip
 _LONG = 64
 _HASHED_BYTES = 65_536  # larger arrays that become tensors are data: read anew at each call, and not compared
-_HIDDEN = frozenset({"__wrapped__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__"})
+HIDDEN = frozenset({"__wrapped__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__"})
 
 
 class StandsForFunction:
@@ -67,7 +67,7 @@ def fingerprint(x: Any, reads: Reads | None = None) -> Hashable:
     if kind in SCALARS:
         return (kind, x) if kind is not float else (kind, x.hex())
     if reads is None:
-        reads = reads_of(x) if isinstance(x, _CALLABLE) else Reads(all_names=True)
+        reads = reads_of(x) if isinstance(x, CALLABLE) else Reads(all_names=True)
     while True:
         count = len(reads.codes)
         found = _Walk(reads).of(x)
@@ -111,7 +111,7 @@ class _Walk:
         self.reads.add(f.__code__)
         found = self.pairs(reached(f))
         if f.__dict__:
-            found += self.pairs([(n, v) for n, v in vars(f).items() if n not in _HIDDEN])
+            found += self.pairs([(n, v) for n, v in vars(f).items() if n not in HIDDEN])
         if f.__defaults__ or f.__kwdefaults__:
             found += (("defaults", self.all((f.__defaults__, f.__kwdefaults__))),)
         return (Same(f), Same(f.__code__), found)
@@ -149,16 +149,7 @@ class _Walk:
 
     def cls(self, c: type) -> Hashable:
         """A user's class: what code names of it and its bases, and methods that operators call."""
-        bases = users(c)
-        if not bases:
-            return Same(c)
-        found: dict[str, Any] = {}
-        for base in bases:
-            named = dict(self.reads.among(vars(base)))
-            named.update((n, v) for n, v in vars(base).items() if n.startswith("__") and _function_of(v) is not None)
-            found.update(named)
-        values = [(n, v if (f := _function_of(v)) is None else f) for n, v in found.items() if n not in _HIDDEN]
-        return (Same(c), self.pairs(values))
+        return (Same(c), self.pairs(named_of_class(c, self.reads))) if users(c) else Same(c)
 
     # data -------------------------------------------------------------------------------------------------
 
@@ -195,7 +186,7 @@ class _Walk:
         """A module or optimizer: its counter, and what can change inside without being set."""
         if follows_from_its_epoch(x):
             return (Same(x), x._epoch)
-        inside = _open_values(x)
+        inside = open_values(x)
         return (Same(x), x._epoch, self.pairs([(n, v) for n, v in inside if self.reads.has(n)]), self.of(type(x)))
 
     def generator(self, g: types.GeneratorType[Any, Any, Any]) -> Hashable:
@@ -225,7 +216,7 @@ class _Walk:
         for base in kind.__mro__:
             slots = base.__dict__.get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:
-                if self.reads.has(name) and name not in _HIDDEN and hasattr(x, name):
+                if self.reads.has(name) and name not in HIDDEN and hasattr(x, name):
                     attributes.append((name, getattr(x, name)))
         return (Same(x), self.pairs(attributes), self.of(kind))
 
@@ -241,7 +232,7 @@ class _Walk:
 
 _HEAP = 1 << 9  # flag of classes made by Python code
 _STATELESS = (type, types.ModuleType)
-_CALLABLE = (types.FunctionType, types.MethodType, StandsForFunction)
+CALLABLE = (types.FunctionType, types.MethodType, StandsForFunction)
 _RULES: dict[type, Callable[[_Walk, Any], Hashable]] = {
     types.FunctionType: _Walk.function,
     Tensor: _Walk.tensor,
@@ -278,6 +269,15 @@ def users(c: type) -> tuple[type, ...]:
     return tuple([b for b in reversed(c.__mro__) if not is_library(b.__module__) and not is_standard(b.__module__)])
 
 
+def named_of_class(c: type, reads: Reads) -> list[tuple[str, Any]]:
+    """What code names of a user's class and its bases, and methods that operators call."""
+    found: dict[str, Any] = {}
+    for base in users(c):
+        found.update(reads.among(vars(base)))
+        found.update((n, v) for n, v in vars(base).items() if n.startswith("__") and function_of(v) is not None)
+    return [(n, v if (f := function_of(v)) is None else f) for n, v in found.items() if n not in HIDDEN]
+
+
 @functools.lru_cache(4096)
 def _rule(kind: type) -> Callable[[_Walk, Any], Hashable]:
     found = _RULES.get(kind) or next((r for t, r in _RULES.items() if issubclass(kind, t)), None)
@@ -292,7 +292,7 @@ def rule_of(kind: type) -> str:
 
 def follows_from_its_epoch(x: Counted) -> bool:
     """Whether the fingerprint of a module or optimizer is its counter alone."""
-    return not _open_values(x) and not users(type(x))
+    return not open_values(x) and not users(type(x))
 
 
 def _long(items: Any) -> Hashable:
@@ -322,7 +322,7 @@ def _is_plain_function(value: Any) -> bool:
     return isinstance(value, types.FunctionType)
 
 
-def _function_of(value: Any) -> types.FunctionType | None:
+def function_of(value: Any) -> types.FunctionType | None:
     """The function behind a method, a property or a wrapped function."""
     if isinstance(value, property):
         value = value.fget
@@ -337,7 +337,7 @@ def is_fixed(value: Any) -> bool:
     return isinstance(value, _FIXED) or (isinstance(value, types.FunctionType) and not reached(value))
 
 
-def _open_values(x: Counted) -> list[tuple[str, Any]]:
+def open_values(x: Counted) -> list[tuple[str, Any]]:
     """Attributes of `x`, and of modules inside it, that can change without being set; found once per epoch."""
     state = x.__dict__
     found = state.get("_open_values")

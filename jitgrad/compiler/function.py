@@ -37,7 +37,9 @@ from .recollection import Recollections
 from .record import Record
 from .results import unrepeatable
 from .retrace import Rerun, Retracer
-from .specialise import REFUSED, Escapes, finish, specialise
+from .shortcut import make_shortcut
+from .shortcut_code import MISSED, Shortcuts
+from .specialise import REFUSED, Escapes, Specialisation, finish, specialise
 from .tracer import Tracer
 from .tree import Tree, Unknown, ends, graft, varies, walk
 
@@ -69,6 +71,7 @@ class CompiledFunction(StandsForFunction):
         self._unkept: dict[Any, None] = {}
         self._unkept_in_a_row = 0
         self._always: Rerun | None = None  # for calls with new keys, once several could not be kept
+        self._shortcuts = Shortcuts()
         self._record = Record(f, self._name, on_recompile, numerics)
         self._check = check
         self._numerics = numerics
@@ -77,6 +80,15 @@ class CompiledFunction(StandsForFunction):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            for call in self._shortcuts.calls:
+                result = call(args)
+                if result is not MISSED:
+                    return result
+        return self.call_at_length(args, kwargs)
+
+    def call_at_length(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same without shortcuts."""
         mode = local.mode
         # Inside vmap and forward mode, ops are those transforms'; anomaly mode wants the line of each.
         if mode.levels or mode.anomaly or not config.compile:
@@ -100,6 +112,8 @@ class CompiledFunction(StandsForFunction):
                     self._record.refuses()
                     return self._f(*args, **kwargs)
                 if not isinstance(result, Unknown):
+                    if not kwargs and not self._check and entry.__class__ is Specialisation:
+                        self._shortcuts.served(entry, self._shortcut, args)
                     return result
                 unknown = result
         if self._always is not None:
@@ -110,6 +124,11 @@ class CompiledFunction(StandsForFunction):
         if self._numbers.learn(reads_of(self._f), key, leaves, args, kwargs):
             key = call_key(self._f, leaves, structure, self._numbers.of(structure))
         return self._trace(key, leaves, args, kwargs)
+
+    def _shortcut(self, spec: Specialisation, args: tuple[Any, ...]) -> Any:
+        """A function that serves calls like this one, which `spec` has served; None if there can't be one."""
+        f = self._f
+        return make_shortcut(f, spec, args, reads_of(f), self._numbers.of(flatten_call(args, {})[1]), self._record)
 
     def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
         tracer = Tracer(leaves, self._fullgraph, self._name)
@@ -142,6 +161,7 @@ class CompiledFunction(StandsForFunction):
             mode.watch(hooks)
         if tracer.exact_numbers or self._are_data(tracer.arrays):
             self._numbers.fix(key[0], tracer.exact_numbers)
+            self._shortcuts = Shortcuts()
             key = call_key(self._f, leaves, key[0], self._numbers.of(key[0]))
         if tracer.refused:  # and the function has swallowed what it was told
             return self._after_refusal(tracer, key, args, kwargs)
@@ -256,6 +276,7 @@ class CompiledFunction(StandsForFunction):
         if branch is not None:
             self._run_python_from_now_on(key, f"{branch.cut.why}, which is another one each time", branch.cut.location)
             return
+        self._shortcuts.forget(ends(self._trees(key)))
         self._entries.pop(key, None)
         self._entries[key] = list(entries[-_MAX_WITH_ONE_KEY:])
         _keep_newest(self._entries)

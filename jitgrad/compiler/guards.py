@@ -39,7 +39,8 @@ class Guards:
         written = {id(s.tensor) for s in tracer.outside.values() if s.written}
         self._writes = bool(written)
         self._written_grads = [s for s in slots if isinstance(s, GradSource) and id(s.tensor(leaves)) in written]
-        known = {id(t) for t in (*tracer.reached, *_held(tracer.touched.values()))}
+        roots = [t._view.base for t in self._views if t._view is not None]  # of views that are reached in other ways
+        known = {id(t) for t in (*tracer.reached, *roots, *_held(tracer.touched.values()))}
         self._fixed = [(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor) and id(x) in known]
         self._grads = [(s, _grad_source(s.tensor(leaves)._grad, g, known)) for s, g in tracer.grad_guards.values()]
         self._rebound = tracer.rebound
@@ -57,13 +58,18 @@ class Guards:
         for i, t in self._fixed:
             if leaves[i] is not t:
                 return False
-        count = rebinding.count
-        if self._rebound != count:
-            if self._find_facts() != self._facts:
-                return False
-            self._memory = self._find_memory()
-            self._rebound = count
+        if self._rebound != rebinding.count and not self.captured_hold():
+            return False
         return self._find_shared(leaves) == self._shared
+
+    def captured_hold(self) -> bool:
+        """Whether captured tensors are as they were, now that some tensor was rebound."""
+        count = rebinding.count
+        if self._find_facts() != self._facts:
+            return False
+        self._memory = self._find_memory()
+        self._rebound = count
+        return True
 
     def _grads_hold(self, leaves: Sequence[Any]) -> bool:
         """Whether the gradients that were there are there, and are what they were."""

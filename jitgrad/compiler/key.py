@@ -81,7 +81,7 @@ def _call_key(
         if len(set(map(id, leaves))) < len(leaves):
             parts[3] = _repeats(leaves)
         if views:
-            parts[4] = _overlaps(leaves)
+            parts[4] = overlapping(leaves)
     return tuple(parts)
 
 
@@ -121,7 +121,7 @@ def _repeats(leaves: Sequence[Any]) -> tuple[int, ...]:
     return tuple([first.setdefault(id(x), i) if isinstance(x, Tensor) else i for i, x in enumerate(leaves)])
 
 
-def _overlaps(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+def overlapping(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
     """Pairs of different argument tensors that share memory."""
     different = {id(x): (i, x._data) for i, x in reversed(list(enumerate(leaves))) if isinstance(x, Tensor)}
     return overlaps(list(reversed(different.values())))

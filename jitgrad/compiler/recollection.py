@@ -13,11 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from ..epoch import Counted
+from ..object_layout import tag_offset, version_tag
 from ..tensor import Tensor
 from .code import Reads, global_names, is_library, is_standard
-from .fingerprint import SCALARS, StandsForFunction, follows_from_its_epoch, rule_of, users
+from .fingerprint import SCALARS, StandsForFunction, named_of_class, open_values, rule_of, users
 
-_MISSING: Final = object()
+MISSING: Final = object()
 _ATTEMPTS: Final = 16  # in a row without use, after which a function is left alone
 
 
@@ -26,7 +27,7 @@ class Recollections:
 
     def __init__(self, reads: Callable[[], Reads]) -> None:
         self._reads = reads
-        self._last: _Recollection | None = None
+        self._last: Recollection | None = None
         self._left = _ATTEMPTS
 
     def recall(self) -> Hashable | None:
@@ -43,23 +44,30 @@ class Recollections:
         """Keep a fingerprint that has just been made for `f`, if it can be known again."""
         if self._left and self._last is None:
             self._left -= 1
-            found = _Recollection(fingerprint, len(self._reads().codes))
+            found = Recollection(fingerprint, self._reads())
             if found.add(f):
                 self._last = found
 
 
-class _Recollection:
-    __slots__ = ("cells", "counted", "fingerprint", "functions", "known", "names", "seen", "stand_ins", "tensors")
+class Recollection:
+    """What a fingerprint follows from: `add(x)` notes what is looked at, and says whether that is enough."""
 
-    def __init__(self, fingerprint: Hashable, known: int) -> None:
+    __slots__ = (
+        "cells", "classes", "counted", "fingerprint", "functions", "known", "names", "reads", "seen", "stand_ins",
+        "tensors",
+    )  # fmt: skip
+
+    def __init__(self, fingerprint: Hashable, reads: Reads) -> None:
         self.fingerprint = fingerprint
-        self.known = known  # how much code had been read
+        self.reads = reads
+        self.known = len(reads.codes)  # how much code had been read
         self.seen: set[int] = set()
         self.functions: list[tuple[types.FunctionType, Any, Any, Any]] = []
         self.cells: list[tuple[types.CellType, Any]] = []
         self.names: list[tuple[dict[str, Any], str, Any]] = []
         self.counted: list[tuple[Counted, int]] = []
         self.tensors: list[Tensor] = []
+        self.classes: list[tuple[type, int]] = []  # with their version tags
         self.stand_ins: list[tuple[StandsForFunction, Any]] = []
 
     def holds(self, reads: Reads) -> bool:
@@ -76,10 +84,13 @@ class _Recollection:
         except ValueError:  # it is empty now
             return False
         for namespace, name, value in self.names:
-            if namespace.get(name, _MISSING) is not value:
+            if namespace.get(name, MISSING) is not value:
                 return False
         for f, code, defaults, named in self.functions:
             if f.__code__ is not code or f.__defaults__ is not defaults or f.__kwdefaults__ is not named or f.__dict__:
+                return False
+        for cls, tag in self.classes:
+            if version_tag(cls) != tag:
                 return False
         for t in self.tensors:
             if t.__dict__:
@@ -105,22 +116,23 @@ class _Recollection:
         if imported:
             return False
         namespace = f.__globals__
-        found = [(namespace, n, namespace.get(n, _MISSING)) for n in names]
+        found = [(namespace, n, namespace.get(n, MISSING)) for n in names]
         self.names += found
         try:
             cells = [(cell, cell.cell_contents) for cell in f.__closure__ or ()]
         except ValueError:
             return False
         self.cells += cells
-        values = [*(f.__defaults__ or ()), *(v for _, _, v in found if v is not _MISSING), *(v for _, v in cells)]
+        values = [*(f.__defaults__ or ()), *(v for _, _, v in found if v is not MISSING), *(v for _, v in cells)]
         return all(map(self.add, values))
 
     def _method(self, m: types.MethodType) -> bool:
         return self.add(m.__func__) and self.add(m.__self__)
 
     def _counted(self, x: Counted) -> bool:
+        """Its epoch, what its code reads of what can change inside without being set, and its class."""
         self.counted.append((x, x._epoch))
-        return follows_from_its_epoch(x)
+        return all(self.add(v) for n, v in open_values(x) if self.reads.has(n)) and self.add(type(x))
 
     def _tensor(self, t: Tensor) -> bool:
         self.tensors.append(t)
@@ -140,15 +152,20 @@ class _Recollection:
         return type(items) is tuple and all(map(self.add, items))
 
     def _cls(self, c: type) -> bool:
-        return not users(c)
+        """A user's class, if it has a version tag: it is another one as soon as an attribute is set."""
+        if not users(c):
+            return True
+        tag = version_tag(c) if tag_offset() is not None else 0
+        self.classes.append((c, tag))
+        return bool(tag) and all(self.add(v) for _, v in named_of_class(c, self.reads))
 
     def _same(self, x: Any) -> bool:
         return True
 
 
-_RULES: Final[dict[str, Callable[[_Recollection, Any], bool]]] = {
-    "function": _Recollection._function, "method": _Recollection._method, "counted": _Recollection._counted,
-    "tensor": _Recollection._tensor, "stand_in": _Recollection._stand_in, "python_module": _Recollection._module,
-    "builtin": _Recollection._builtin, "sequence": _Recollection._sequence, "same": _Recollection._same,
-    "cls": _Recollection._cls,
+_RULES: Final[dict[str, Callable[[Recollection, Any], bool]]] = {
+    "function": Recollection._function, "method": Recollection._method, "counted": Recollection._counted,
+    "tensor": Recollection._tensor, "stand_in": Recollection._stand_in, "python_module": Recollection._module,
+    "builtin": Recollection._builtin, "sequence": Recollection._sequence, "same": Recollection._same,
+    "cls": Recollection._cls,
 }  # fmt: skip

@@ -268,6 +268,11 @@ def finish(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], c
         raise
     except Exception:
         return REFUSED
+    return hand_out(spec, leaves, arrays, outs)
+
+
+def hand_out(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any], outs: Sequence[Any]) -> Any:
+    """What happens once all is computed."""
     if spec.axes:
         outs = _shaped(spec, outs)
     spec.runs += 1

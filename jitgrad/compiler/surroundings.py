@@ -51,6 +51,14 @@ class Surroundings:
             self._kept.append(owner)
             self._probes.append((name, read, read()))
 
+    def classes(self) -> list[type]:
+        """The classes whose methods and attributes are depended on."""
+        return [x for x in self._kept if isinstance(x, type)]
+
+    def probes(self) -> list[tuple[Read, Hashable]]:
+        """What gives each value beside methods, and what it was."""
+        return [(read, value) for _, read, value in self._probes]
+
     def copy(self) -> Surroundings:
         """What is depended on now, to be compared later."""
         other = Surroundings()
@@ -95,6 +103,16 @@ def _of_class(cls: type) -> Iterator[tuple[str, Read]]:
         for function in functions:
             if reached(function):
                 yield f"a global that {label} reads", functools.partial(fingerprint, function)
+
+
+def followed_by(read: Read) -> tuple[Any, ...]:
+    """The object whose fingerprint a probe gives, while the classes are what they are; empty if it is another kind."""
+    if not isinstance(read, functools.partial):
+        return ()
+    if read.func is _class_value:
+        cls, name = read.args
+        return (getattr(cls, name, None),)
+    return read.args if read.func is fingerprint else ()
 
 
 def _class_value(cls: type, name: str) -> Hashable:

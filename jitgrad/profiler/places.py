@@ -44,7 +44,7 @@ class Places:
         on_host, on_device = generation.executable.Executable, generation.cuda.CudaExecutable
         for kind, run in ((on_host, self._run), (on_device, self._run_on_device)):
             self._put(kind, "__call__", _method(run, kind.__call__))
-        self._put(CompiledFunction, "__call__", self._timed_call(CompiledFunction.__call__))
+        self._put(CompiledFunction, "__call__", self._timed_call(CompiledFunction.call_at_length))
         self._put(DataLoader, "__iter__", self._timed_batches(DataLoader.__iter__))
         for cls in _subclasses(Optimizer):
             if "step" in cls.__dict__:
@@ -98,7 +98,7 @@ class Places:
         @functools.wraps(call)
         def timed(f: Any, *args: Any, **kwargs: Any) -> Any:
             with self.recorder.during(f._name, "compiled"):
-                return call(f, *args, **kwargs)
+                return call(f, args, kwargs)
 
         return timed
 

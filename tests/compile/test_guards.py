@@ -106,6 +106,22 @@ def test_tensors_that_become_others():
     agree(program)
 
 
+def test_an_argument_is_what_a_captured_view_is_of_and_then_another_tensor_comes():
+    def program(compile):
+        base = jg.zeros(6)
+        view = base[1:5]
+
+        def f(x):
+            view.add_(1)
+            return x * 2
+
+        f = compile(f)
+        for x in (base, jg.ones(6), base, jg.ones(6)):
+            yield f(x), base, x
+
+    agree(program)
+
+
 def test_arguments_that_are_captured_or_share_memory():
     def program(compile):
         base = jg.zeros(6)
