@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from .autodiff import pullback
@@ -28,6 +29,11 @@ class Call(Op):
         if operands != want:
             raise ShapeError(f"call: operands differ from the graph's inputs{operand_lines(operands)}")
         return tuple(v.type for v in self.graph.outputs)
+
+    @functools.cached_property
+    def copies_on_write(self) -> bool:  # type: ignore[override]
+        """Whether some op of the graph does."""
+        return any(node.op.copies_on_write for node in self.graph.nodes)
 
     def reference(self, *operands: Array) -> Array:
         """The graph, interpreted."""

@@ -153,6 +153,7 @@ class Op(metaclass=_OpMeta):
     random: ClassVar[bool] = False
     effect: ClassVar[bool] = False
     differentiable: ClassVar[bool] = True
+    copies_on_write: ClassVar[bool] = False  # what the gradient uses may be written afterwards: the tape copies it then
     batchable: ClassVar[bool] = False  # means the same, sample by sample, once `shifted` and given an axis in front
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:

@@ -24,9 +24,10 @@ from .arrays import assign, contiguous_strides, may_share_memory, owned, strides
 from .backend import DeviceArray
 from .dispatch import apply, data_op, edge, infer, lift, record
 from .errors import located
+from .keeping import copy_for_keepers
 from .levels import LevelData, innermost
 from .mode import local
-from .tape import Storage, TapeNode
+from .tape import FIXED, Storage
 from .tensor import Tensor, ViewInfo, wrap
 
 _FITS = 1 << 62  # below, numbers are finite in float32 and have their own int64
@@ -35,7 +36,7 @@ _FITS = 1 << 62  # below, numbers are finite in float32 and have their own int64
 def storage_of(t: Tensor) -> Storage:
     """The storage of `t`, made now if nothing shared it before."""
     storage = t._storage
-    if storage is None:
+    if storage is None or storage is FIXED:
         storage = t._storage = Storage()
     return storage
 
@@ -278,6 +279,9 @@ def plainly_writable(t: Tensor) -> Any:
         info = t._view
         if t._requires_grad or (info is not None and info.origin is not None and info.origin._requires_grad):
             return None
+    storage = t._storage
+    if storage is not None and storage.keepers is not None:
+        return None
     flags = data.flags
     return data if flags.c_contiguous and flags.writeable else None
 
@@ -303,10 +307,7 @@ def put_plainly(t: Tensor, value: Any, at: Any = ...) -> bool:
         data[at] = new
     except (IndexError, ValueError):
         return False
-    storage = t._storage
-    if storage is None:
-        storage = t._storage = Storage()
-    storage._version += 1
+    storage_of(t)._version += 1
     return True
 
 
@@ -327,15 +328,19 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     if value._data.dtype != t._data.dtype:
         raise located(DTypeError(f"{what}: result type {value.dtype.name} can't be cast to {t.dtype.name}"))
     mode = local.mode
+    if not uniform:
+        _check_overlap(t, value, what)
     level = innermost((t._data, value._data)) if mode.levels else None
     if level is not None:
         level.write(t, value, what, assigned, uniform)
         value = lift(level, value)
     elif mode.tracer is None or mode.tracer.ends_before_write(t) or _ends_before_taking(t, value):
         check_memory(t, what, uniform)
+        copy_for_keepers(t)
         assign(t._data, value._data)
     else:
         check_memory(t, what, uniform)
+        copy_for_keepers(t)
         own = t._view is None or t._view.origin is None
         if own and mode.grad and t._requires_grad and (assigned or not value._requires_grad):
             value = apply(WriteView(()), t, value)
@@ -344,6 +349,27 @@ def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: 
     if mode.grad and (value._requires_grad or t._requires_grad):
         _rebase(t, value, assigned)
     return t
+
+
+def _check_overlap(t: Tensor, value: Tensor, what: str) -> None:
+    """Raise if a write that is recorded would go to memory that `t` shows several times: which is left is not known."""
+    if t._view is None or not local.mode.grad or not (t._requires_grad or value._requires_grad):
+        return
+    data = layout(t)
+    if data is None or data.flags.c_contiguous:
+        return
+    reach = data.itemsize
+    for stride, n in sorted(zip(map(abs, data.strides), data.shape, strict=True)):
+        if n > 1 and stride < reach:
+            raise located(_overlapping(what))
+        reach += stride * (n - 1)
+
+
+def _overlapping(what: str) -> AutogradError:
+    return AutogradError(
+        f"{what}: unsupported operation: more than one element of the written-to tensor refers to a "
+        "single memory location; clone() the tensor before performing the operation"
+    )
 
 
 def _ends_before_taking(t: Tensor, value: Tensor) -> bool:
@@ -363,12 +389,7 @@ def check_memory(t: Tensor, what: str, uniform: bool = False) -> None:
     data = layout(t)
     read_only = isinstance(t._data, (np.ndarray, DeviceArray)) and not t._data.flags.writeable
     if data is None or read_only or (not uniform and data.size and 0 in _strides_of_long_axes(data)):
-        raise located(
-            AutogradError(
-                f"{what}: unsupported operation: more than one element of the written-to tensor refers to a "
-                "single memory location; clone() the tensor before performing the operation"
-            )
-        )
+        raise located(_overlapping(what))
 
 
 def put(t: Tensor, op: IndexPut, indices: Sequence[Tensor], value: Tensor, what: str) -> None:
@@ -380,6 +401,8 @@ def put(t: Tensor, op: IndexPut, indices: Sequence[Tensor], value: Tensor, what:
         return
     check_writable(t, what)
     check_memory(t, what)
+    _check_overlap(t, value, what)
+    copy_for_keepers(t)
     data = (t._data, *[i._data for i in indices], value._data)
     if t._data.__class__ is DeviceArray:
         assign(t._data, data_op(op, *data))
@@ -390,26 +413,6 @@ def put(t: Tensor, op: IndexPut, indices: Sequence[Tensor], value: Tensor, what:
         result = wrap(t._data)
         record(op, (t, *indices, value), data, (result,))
         _rebase(t, result, False)
-
-
-def protect(t: Tensor, value: Tensor, since: int) -> None:
-    """Let the tape nodes that made `value` and are younger than number `since` keep copies of the memory of `t`.
-
-    For in-place forms like `x.mul_(y)`, whose gradient uses the values that are about to be overwritten.
-    """
-    stack, storage = [value._node], storage_of(t)
-    tracing = local.mode.tracer is not None
-    while stack:
-        node = stack.pop()
-        if node is None or node.seq < since or node.saved is None:
-            continue
-        for i, owner in enumerate(node.owners):
-            if owner is storage or owner is t or (isinstance(owner, Tensor) and owner._storage is storage):
-                node.kept = None
-                node.owners = (*node.owners[:i], None, *node.owners[i + 1 :])
-                if not tracing or isinstance(node.saved[i], (np.ndarray, DeviceArray)):  # the trace may have ended
-                    node.saved = (*node.saved[:i], owned(node.saved[i]), *node.saved[i + 1 :])
-        stack.extend(e if isinstance(e, TapeNode) else e[0] if isinstance(e, tuple) else None for e in node.edges)
 
 
 def _strides_of_long_axes(array: np.ndarray[Any, Any]) -> list[int]:
@@ -471,7 +474,6 @@ __all__ = [
     "is_view",
     "layout",
     "plainly_writable",
-    "protect",
     "put",
     "put_plainly",
     "storage_of",

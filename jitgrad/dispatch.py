@@ -27,7 +27,7 @@ from .errors import located
 from .large import OFTEN, run_large, run_often
 from .levels import Level, LevelData, innermost
 from .mode import local
-from .tape import Storage, TapeNode, residual_mask, watch
+from .tape import Storage, TapeNode, let_write, residual_mask, watch
 from .tensor import Tensor, tensor_type, wrap
 
 _LARGE = 4096  # elements; below, nothing but NumPy is asked
@@ -269,6 +269,8 @@ def record(op: Op, operands: Sequence[Tensor], data: Sequence[Any], results: Seq
     if mode.tracer is not None:
         node.location = user_location()
         mode.tracer.scopes[node.seq] = mode.tracer.builder.scope
+    if op.copies_on_write:
+        let_write(node)
     if mode.watches:
         watch(mode, node)
     for i, t in enumerate(results):

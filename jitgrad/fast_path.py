@@ -18,7 +18,7 @@ from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
 from .mode import local
-from .tape import Storage, TapeNode, next_seq, residual_mask, watch
+from .tape import FIXED, Storage, TapeNode, let_write, next_seq, residual_mask, watch
 from .tensor import Tensor, wrap
 
 # Floating-point exceptions follow IEEE 754 silently, as in PyTorch.
@@ -62,8 +62,7 @@ def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
     used = [_Residuals(op, (bool(code & 1), bool(code & 2))) for code in range(4)]
 
     def record_binary(mode: Any, a: Any, b: Any, x: Any, y: Any, result: Any) -> None:
-        left = right = None
-        code = 0
+        left, right, code = None, None, 0
         if a._requires_grad:
             code = 1
             source = a._node
@@ -86,13 +85,13 @@ def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
         if not (keep_x or keep_y or keep_out):
             node.saved = node.owners = NOTHING
         else:
-            storage = None
-            if keep_out:
-                storage = result._storage = Storage()
+            storage = result._storage = Storage() if keep_out else None
             node.saved = (x if keep_x else None, y if keep_y else None, result._data if keep_out else None)
             node.owners = (a if keep_x else None, b if keep_y else None, storage)
             if a._storage is not None or b._storage is not None:
                 node.versions = (a._version if keep_x else 0, b._version if keep_y else 0, 0)
+            if op.copies_on_write:
+                let_write(node)
         if mode.watches:
             watch(mode, node)
 
@@ -131,6 +130,8 @@ def _number_recorder(op: Op, tensor_first: bool) -> Callable[[Any, Any, Any, Any
             node.owners = (None, a if keep_second else None, storage)
             if keep_second and a._storage is not None:
                 node.versions = (0, a._version, 0)
+        if op.copies_on_write:
+            let_write(node)
         if mode.watches:
             watch(mode, node)
 
@@ -157,6 +158,8 @@ def _unary_recorder(op: Op) -> Callable[[Any, Any, Any, Any], None]:
         node.saved = (x if keep else None, result._data if keep_out else None)
         node.owners = (a if keep else None, storage)
         node.versions = (a._version, 0) if keep and a._storage is not None else None
+        if op.copies_on_write:
+            let_write(node)
         if mode.watches:
             watch(mode, node)
 
@@ -292,11 +295,11 @@ def add_small(t: Any, addend: Any) -> bool:
         or t._requires_grad
         or t._view is not None
         or not (x.flags.c_contiguous and x.flags.writeable)
+        or ((storage := t._storage) is not None and storage.keepers is not None)
     ):
         return False
     np.add(x, addend, x)
-    storage = t._storage
-    if storage is None:
+    if storage is None or storage is FIXED:
         storage = t._storage = Storage()
     storage._version += 1
     return True

@@ -8,6 +8,7 @@ all but form; `autograd.plan` turns it into one.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,13 +33,20 @@ _masks: Memo[Mask] = Memo(limit=20_000)
 
 
 class Storage:
-    """What tensors that share memory have in common: the count of writes, and the views to refresh after one."""
+    """What tensors that share memory have in common: the count of writes, and the views to refresh after one.
 
-    __slots__ = ("__weakref__", "_version", "views")
+    `keepers` are nodes that have saved what is there and are to get a copy of it before it is written (weakly).
+    """
+
+    __slots__ = ("__weakref__", "_version", "keepers", "views")
 
     def __init__(self) -> None:
         self._version = 0
         self.views: list[Any] = []
+        self.keepers: list[weakref.ref[TapeNode]] | None = None
+
+
+FIXED = Storage()  # that of numbers which a function is made of, and PyTorch keeps as such: nothing to release
 
 
 class TapeNode:
@@ -98,9 +106,12 @@ class TapeNode:
         return self.op.infer(*operands)
 
     def release(self) -> None:
-        """Forget what was saved, once the gradient has been taken; what saved nothing can be gone through again."""
-        for x in self.saved:
-            if x is not None:
+        """Forget what was saved, once the gradient has been taken.
+
+        What saved nothing, or only numbers that belong to a function, can be gone through again.
+        """
+        for x, owner in zip(self.saved, self.owners, strict=True):
+            if x is not None and owner is not FIXED:
                 self.saved = self.owners = None
                 break
 
@@ -156,6 +167,25 @@ def _next_function(e: Edge) -> tuple[Any, int]:
     if isinstance(e, tuple):
         return e
     return (e if isinstance(e, TapeNode) else AccumulateGrad(e)), 0
+
+
+def let_write(node: TapeNode) -> None:
+    """Have a node that was recorded get copies of what it has saved before that is written (`Op.copies_on_write`)."""
+    ref = weakref.ref(node)
+    for owner in node.owners:
+        if owner is None or owner is FIXED:
+            continue
+        storage = owner
+        if owner.__class__ is not Storage:
+            storage = owner._storage = owner._storage or Storage()
+        known = storage.keepers
+        if known is None:
+            storage.keepers = [ref]
+            continue
+        count = len(known)
+        if count & (count - 1) == 0:  # now and then, so that keeping the list costs constant time
+            known[:] = [r for r in known if r() is not None]
+        known.append(ref)
 
 
 def watch(mode: Mode, node: TapeNode) -> None:

@@ -125,6 +125,7 @@ class LeakyRelu(_Activation):
 
     negative_slope: float = 0.01
     name = "leaky_relu"
+    copies_on_write = True
 
     def compute(self, x: Array) -> Array:
         """By `numpy.where`."""
@@ -154,6 +155,7 @@ class Elu(_Activation):
     scale: float = 1.0
     input_scale: float = 1.0
     name = "elu"
+    copies_on_write = True
 
     def compute(self, x: Array) -> Array:
         """By `numpy.expm1`."""
@@ -301,6 +303,7 @@ class Hardtanh(_Activation):
     min_val: float = -1.0
     max_val: float = 1.0
     name = "hardtanh"
+    copies_on_write = True
 
     def __post_init__(self) -> None:
         if not self.min_val <= self.max_val:
@@ -328,6 +331,7 @@ class Hardsigmoid(_Activation):
     """x / 6 + 1/2, limited to between 0 and 1."""
 
     name = "hardsigmoid"
+    copies_on_write = True
 
     def compute(self, x: Array) -> Array:
         """`min(max(x + 3, 0), 6) / 6`."""

@@ -102,6 +102,7 @@ class Div(Pointwise):
 
     arity = 2
     name = "div"
+    copies_on_write = True
     promotes = "float"
     accepts = ("float", "complex")
     ufunc = np.true_divide

@@ -121,6 +121,7 @@ class CtcLoss(_Ctc):
 
     blank: int = 0
     name = "ctc_loss"
+    copies_on_write = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """One loss for each item."""

@@ -1,4 +1,4 @@
-"""Floats as numbers of their format: the next one, and mantissa and exponent."""
+"""Floats as numbers of their format: the sign of another, the next one, mantissa and exponent."""
 
 from __future__ import annotations
 
@@ -13,14 +13,50 @@ from ..errors import DTypeError, operand_lines
 from ..op import Array, Cotangents, Op, Pointwise, Values, op
 from ..scalar import Expr, Fn
 from ..types import TensorType
-from .arithmetic import Mul, Neg
-from .creation import zeros_like
+from .arithmetic import Mul, Neg, Sign
+from .broadcast import accumulator_dtype
+from .creation import full_like, zeros_like
 from .math import Exp2
 from .select import Convert
 
-__all__ = ["Frexp", "NextAfter"]
+__all__ = ["CopySign", "Frexp", "NextAfter"]
 
 _BITS = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
+
+
+@op
+class CopySign(Pointwise):
+    """The size of `x` with the sign of `y`, elementwise, of floats; that of `y` may be the sign of a zero.
+
+    The gradient of `x` is 0 where `x` is 0, that of `y` everywhere.
+
+    >>> import jitgrad as jg
+    >>> jg.copysign(jg.tensor([1.0, -2.0]), -1.0)
+    tensor([-1., -2.])
+    """
+
+    arity = 2
+    name = "copysign"
+    numbers = "second"
+    public = ("copysign",)
+    promotes = "float"
+    accepts = ("float",)
+    ufunc = np.copysign
+
+    def scalar(self, *xs: Expr) -> Expr:
+        """The sign's bit, in float32 for the half types."""
+        x, y = (scalar.convert(v, accumulator_dtype(v.dtype)) for v in xs)
+        return scalar.convert(scalar.apply(Fn.COPYSIGN, x, y), xs[0].dtype)
+
+    def vjp(
+        self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
+    ) -> Cotangents:
+        """The cotangent, turned where the sign was, and zero."""
+        (g,) = cotangents
+        assert g is not None
+        x, y = operands[0], results[0]
+        gx = b(Mul(), g, b(Mul(), b(Sign(), x), b(self, full_like(b, y, 1.0), y))) if needs[0] else None
+        return gx, zeros_like(b, g) if needs[1] else None
 
 
 @op

@@ -382,7 +382,7 @@ class TakeNd(IndexMap, _AtCoordinates):
     def reference(self, *operands: Array) -> Array:
         """Advanced indexing."""
         x, *indices = operands
-        return x[self._key(x, indices)]
+        return np.asarray(x[self._key(x, indices)])
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The element at the coordinates read from the indices; 0 if out of range."""

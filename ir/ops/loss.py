@@ -252,6 +252,7 @@ class CrossEntropy(_ClassLoss):
     ignore_index: int = -100
     label_smoothing: float = 0.0
     name = "cross_entropy"
+    copies_on_write = True
 
     def __post_init__(self) -> None:
         _check_reduction(self.name, self.reduction)

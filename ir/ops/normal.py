@@ -27,6 +27,7 @@ class Erfinv(SpecialFunction):
 
     name = "erfinv"
     quick = False
+    copies_on_write = True
     public = ("erfinv",)
     ufunc = special.erfinv
 

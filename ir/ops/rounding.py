@@ -152,6 +152,12 @@ def _signs_differ(remainder: Expr, y: Expr) -> Expr:
     return remainder.ne(0) & (remainder < 0).ne(y < 0)
 
 
+def _floored_remainder(x: Array, y: Array) -> Array:
+    """`numpy.remainder`, but that zeros of floats have the dividend's sign."""
+    found = np.asarray(np.remainder(x, y))
+    return found if found.dtype.kind in "biu" else np.where(found == 0, np.copysign(found, x), found)
+
+
 def _remainder(x: Expr, y: Expr) -> Expr:
     return scalar.apply(Fn.REM, x, y)
 
@@ -206,7 +212,7 @@ class FloorDivide(_Division):
 class Remainder(_Division):
     """`x - y * floor(x / y)`, elementwise: the remainder with the divisor's sign, as Python's `%`.
 
-    Raises `ZeroDivisionError` for an integer divisor of zero.
+    A remainder of zero has the dividend's sign. Raises `ZeroDivisionError` for an integer divisor of zero.
 
     >>> import jitgrad as jg
     >>> jg.remainder(jg.tensor([7, -7]), 3)
@@ -216,14 +222,12 @@ class Remainder(_Division):
     name = "remainder"
     numbers = "either"
     public = ("remainder",)
-    ufunc = _checked("remainder", np.remainder)
+    ufunc = _checked("remainder", _floored_remainder)
 
     def of_floats(self, x: Expr, y: Expr) -> Expr:
-        """The C remainder, moved to the divisor's side; zeros take the divisor's sign."""
+        """The C remainder, moved to the divisor's side."""
         remainder = _remainder(x, y)
-        moved = scalar.where(_signs_differ(remainder, y), remainder + y, remainder)
-        zero = scalar.apply(Fn.COPYSIGN, scalar.const(0.0, x.dtype), y)
-        return scalar.where(remainder.eq(0.0), zero, moved)
+        return scalar.where(_signs_differ(remainder, y), remainder + y, remainder)
 
     def of_integers(self, x: Expr, y: Expr) -> Expr:
         """The C remainder, moved to the divisor's side."""

@@ -165,6 +165,7 @@ class CumProd(_Scan):
 
     axis: int
     name = "cumprod"
+    copies_on_write = True
 
     def initial(self, dtype: DType) -> tuple[Expr, ...]:
         """One."""

@@ -131,6 +131,7 @@ class Solve(HostOp):
     """
 
     name = "solve"
+    copies_on_write = True
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Square matrices and as many rows."""

@@ -108,6 +108,7 @@ class EighVals(_Spectrum):
 
     upper: bool = False
     name = "eigvalsh"
+    copies_on_write = True
 
     def _part(self) -> str:
         """One triangle."""
@@ -289,6 +290,7 @@ class SvdVals(_Spectrum):
     """The singular values of `Svd` alone."""
 
     name = "svdvals"
+    copies_on_write = True
     of = "linalg.svd"
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:

@@ -24,7 +24,7 @@ from ..backend import native_call
 from ..dispatch import recording
 from ..hot_path import SMALL, Capture, NativeCall
 from ..mode import local
-from ..tape import Storage, TapeNode, next_seq
+from ..tape import Storage, TapeNode, let_write, next_seq
 from ..tensor import Tensor, wrap
 from .body import Body, Draw, Uncapturable, trace_body
 
@@ -357,6 +357,8 @@ class _Recorded:
             node.seq, node.hooks, node.location, node.versions = next_seq(), None, None, None
             if step.saves:
                 _save(node, step, data, known)
+                if step.op.copies_on_write:
+                    let_write(node)
             else:
                 node.saved = node.owners = step.saved
             nodes.append(node)

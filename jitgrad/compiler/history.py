@@ -21,7 +21,7 @@ from jitgrad.ir.types import TensorType
 
 from ..dispatch import edge
 from ..mode import local
-from ..tape import Storage, TapeNode, residual_mask, watch
+from ..tape import Storage, TapeNode, let_write, residual_mask, watch
 from ..tensor import Tensor
 from .materialise import tape_nodes
 
@@ -70,6 +70,8 @@ class Histories:
             owners.append(owner)
             versions.append(0 if owner is None else owner._version - (at in stage.overwritten))
         node = TapeNode(stage.op, edges, saved, owners, versions, stage.types)
+        if stage.op.copies_on_write:
+            let_write(node)
         mode = local.mode
         if mode.watches:
             watch(mode, node)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import pytree
 from ..dispatch import edge
-from ..tape import Storage, TapeNode, next_seq, residual_mask
+from ..tape import Storage, TapeNode, let_write, next_seq, residual_mask
 from .history import Stage
 from .shortcut_code import Code
 from .sources import CapturedSource, GradSource
@@ -121,6 +121,8 @@ class Results:
         kept = None if stage.overwritten else (*keep, *keep_results)
         lines.append(f"{node}.seq = {code.name(next_seq)}(); {node}.kept = {code.name(kept)}")
         lines.append(f"{node}.hooks = {node}.location = None")
+        if stage.op.copies_on_write:
+            lines.append(f"{code.name(let_write)}({node})")
         for k, out in enumerate(stage.results[: stage.count]):
             self._nodes[out] = node, k
 

@@ -20,7 +20,7 @@ from ..fast_path import binary_method, clamp_small, unary_method
 from ..hot_path import hot
 from ..promotion import Number, number_dtype, result_dtype
 from ..tensor import Tensor
-from .pointwise import Operand, broadcast, check_tensor, check_tensors, convert, filled, operand, pointwise
+from .pointwise import Operand, broadcast, check_tensor, check_tensors, convert, filled, operand, pointwise, scaled
 from .registry import public
 
 
@@ -35,7 +35,7 @@ def _scaled(name: str, input: Operand, other: Operand, alpha: Number) -> Operand
         )
     if not dtype.is_complex and isinstance(alpha, complex):
         raise located(DTypeError(f"{name}: For non-complex input tensors, argument alpha must not be complex."))
-    return pointwise(Mul(), other, alpha) if isinstance(other, Tensor) else other * alpha
+    return scaled(other, alpha) if isinstance(other, Tensor) else other * alpha
 
 
 def _check_no_bools(name: str, *operands: Any) -> None:
@@ -294,5 +294,5 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
         return pointwise(Round(), x)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
-        return pointwise(Div(), pointwise(Round(), pointwise(Mul(), x, scale)), scale)
-    return pointwise(Mul(), pointwise(Round(), pointwise(Div(), x, scale)), scale)
+        return scaled(pointwise(Round(), scaled(x, scale)), scale, Div())
+    return scaled(pointwise(Round(), scaled(x, scale, Div())), scale)

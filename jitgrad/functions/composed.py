@@ -12,6 +12,7 @@ from jitgrad.ir.ops.arithmetic import Abs, Add, Div, Maximum, Minimum, Mul, Neg,
 from jitgrad.ir.ops.comparison import Eq, Ge, Gt, IsNan, Le, Lt
 from jitgrad.ir.ops.complex import Imag, Real
 from jitgrad.ir.ops.logical import LogicalAnd, LogicalOr
+from jitgrad.ir.ops.logit import Logit
 from jitgrad.ir.ops.math import Exp, Exp2, Log, Log1p, Sqrt
 from jitgrad.ir.ops.rounding import Trunc
 from jitgrad.ir.ops.select import Where
@@ -24,7 +25,7 @@ from ..tensor import Tensor
 from .arithmetic import alias_free
 from .arithmetic import pow as power
 from .comparison import choose
-from .pointwise import Operand, broadcast, check_tensor, check_tensors, convert, filled, operand, pointwise
+from .pointwise import Operand, broadcast, check_tensor, check_tensors, convert, filled, operand, pointwise, scaled
 from .registry import public
 
 
@@ -41,7 +42,7 @@ def _number(t: Tensor, value: Number) -> Tensor:
 
 
 def _scaled(t: Tensor, value: Number) -> Tensor:
-    return t if value == 1 else pointwise(Mul(), t, value)
+    return t if value == 1 else scaled(t, value)
 
 
 def _ignoring_nan(name: str, op: Pointwise, input: Any, other: Any) -> Tensor:
@@ -112,8 +113,8 @@ def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
     difference = pointwise(Sub(), y, x)
     if not isinstance(weight, Tensor):
         if abs(weight) < 0.5:
-            return pointwise(Add(), x, pointwise(Mul(), difference, weight))
-        return pointwise(Sub(), y, pointwise(Mul(), difference, 1 - weight))
+            return pointwise(Add(), x, scaled(difference, weight))
+        return pointwise(Sub(), y, scaled(difference, 1 - weight))
     size = apply(Abs(), weight)
     near = apply(Lt(), size, _number(size, 0.5))
     from_start = pointwise(Add(), x, pointwise(Mul(), weight, difference))
@@ -239,28 +240,15 @@ def signbit(input: Tensor) -> Tensor:
 
 
 @public(inplace=True, out=True)
-def copysign(input: Tensor, other: Operand) -> Tensor:
-    """The size of `input` with the sign of `other`, elementwise. The gradient at 0 is 0.
-
-    >>> import jitgrad as jg
-    >>> jg.copysign(jg.tensor([1.0, -2.0]), -1.0)
-    tensor([-1., -2.])
-    """
-    x, y = _floats("copysign", input, other, numbers="second")
-    size = apply(Abs(), x)
-    return apply(Where(), signbit(y), apply(Neg(), size), size)
-
-
-@public(inplace=True, out=True)
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees in radians."""
-    return pointwise(Mul(), check_tensor(input, "deg2rad"), math.pi / 180.0)
+    return scaled(check_tensor(input, "deg2rad"), math.pi / 180.0)
 
 
 @public(inplace=True, out=True)
 def rad2deg(input: Tensor) -> Tensor:
     """Radians in degrees."""
-    return pointwise(Mul(), check_tensor(input, "rad2deg"), 180.0 / math.pi)
+    return scaled(check_tensor(input, "rad2deg"), 180.0 / math.pi)
 
 
 @public(inplace=True, out=True)
@@ -281,16 +269,13 @@ def frac(input: Tensor) -> Tensor:
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """`log(input / (1 - input))`, elementwise; with `eps`, `input` is first limited to `[eps, 1 - eps]`.
 
+    Outside these limits the gradient is 0; without `eps` it is NaN outside [0, 1].
+
     >>> import jitgrad as jg
     >>> jg.logit(jg.tensor([0.5]))
     tensor([0.])
     """
-    (x,) = _floats("logit", check_tensor(input, "logit"))
-    if eps is not None:
-        low, high = _number(x, eps), _number(x, 1.0 - eps)
-        x = apply(Where(), apply(Lt(), x, low), low, x)
-        x = apply(Where(), apply(Gt(), x, high), high, x)
-    return apply(Log(), apply(Div(), x, apply(Sub(), _number(x, 1), x)))
+    return pointwise(Logit(None if eps is None else float(eps)), check_tensor(input, "logit"))
 
 
 @public(inplace=True, out=True)

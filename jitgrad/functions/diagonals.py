@@ -25,6 +25,7 @@ from ..hot_path import repeats
 from ..known_views import known
 from ..mode import local
 from ..promotion import result_dtype
+from ..tape import FIXED
 from ..tensor import Tensor, wrap
 from .dims import normalize_dim
 from .pointwise import convert, filled
@@ -95,10 +96,12 @@ def _triangle(input: Tensor, diagonal: int, upper: bool, name: str) -> Tensor:
     if local.mode.tracer is None and isinstance(input._data, np.ndarray):
         below = np.tri(*plane, diagonal - upper, dtype=bool)
         kept = wrap(np.broadcast_to(~below if upper else below, shape))
+        kept._storage = FIXED
         return apply(Where(), kept, input, zeros)
     offset = apply(Sub(), apply(Iota(plane, 1)), apply(Iota(plane, 0)))
     limit = apply(Full(plane, dtypes.int64, diagonal))
     kept = apply(BroadcastTo(shape), apply(Ge() if upper else Le(), offset, limit))
+    kept._storage = FIXED
     return apply(Where(), kept, input, zeros)
 
 

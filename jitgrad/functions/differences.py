@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..tensor import Tensor
 from .arithmetic import alias_free
 from .dims import normalize_dim, normalize_dims
 from .joining import cat, stretch
-from .pointwise import check_tensor, pointwise
+from .pointwise import check_tensor, pointwise, scaled
 from .reductions import cumsum, sum
 from .registry import numpy_names, public
 from .shape import reshape
@@ -120,22 +121,26 @@ def _slope(x: Tensor, axis: int, spacing: Number | Tensor, edge_order: int) -> T
     def at(start: int, length: int) -> Tensor:
         return stretch(x, axis, start, length)
 
+    def per(difference: Tensor, distance: Number | Tensor) -> Tensor:
+        is_tensor = isinstance(distance, Tensor)
+        return pointwise(Div(), difference, distance) if is_tensor else scaled(difference, distance, Div())
+
     twice = pointwise(Mul(), spacing, 2) if isinstance(spacing, Tensor) else spacing * 2
-    inside = pointwise(Div(), pointwise(Sub(), at(2, n - 2), at(0, n - 2)), twice)
+    inside = per(pointwise(Sub(), at(2, n - 2), at(0, n - 2)), twice)
     if edge_order == 1:
-        first = pointwise(Div(), pointwise(Sub(), at(1, 1), at(0, 1)), spacing)
-        last = pointwise(Div(), pointwise(Sub(), at(n - 1, 1), at(n - 2, 1)), spacing)
+        first = per(pointwise(Sub(), at(1, 1), at(0, 1)), spacing)
+        last = per(pointwise(Sub(), at(n - 1, 1), at(n - 2, 1)), spacing)
     else:
-        first = pointwise(Div(), _weighted((at(0, 1), at(1, 1), at(2, 1)), (-1.5, 2.0, -0.5)), spacing)
-        last = pointwise(Div(), _weighted((at(n - 3, 1), at(n - 2, 1), at(n - 1, 1)), (0.5, -2.0, 1.5)), spacing)
+        first = per(_weighted((at(0, 1), at(1, 1), at(2, 1)), (-1.5, 2.0, -0.5)), spacing)
+        last = per(_weighted((at(n - 3, 1), at(n - 2, 1), at(n - 1, 1)), (0.5, -2.0, 1.5)), spacing)
     return cat([first, inside, last], axis)
 
 
 def _weighted(tensors: Sequence[Tensor], weights: Sequence[Number | Tensor]) -> Tensor:
-    total = pointwise(Mul(), tensors[0], weights[0])
-    for t, w in zip(tensors[1:], weights[1:], strict=True):
-        total = pointwise(Add(), total, pointwise(Mul(), t, w))
-    return total
+    terms = [
+        pointwise(Mul(), t, w) if isinstance(w, Tensor) else scaled(t, w) for t, w in zip(tensors, weights, strict=True)
+    ]
+    return functools.reduce(lambda total, term: pointwise(Add(), total, term), terms)
 
 
 def _slope_at(x: Tensor, axis: int, coordinates: Tensor, edge_order: int) -> Tensor:

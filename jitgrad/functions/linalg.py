@@ -23,7 +23,7 @@ from ..mode import local
 from ..promotion import Number, result_dtype
 from ..tensor import Tensor
 from .dims import normalize_dims
-from .pointwise import broadcast_shape, check_tensor, convert, expand, filled, pointwise
+from .pointwise import broadcast_shape, check_tensor, convert, expand, filled, pointwise, scaled
 from .reductions import sum as sum_
 from .registry import public
 
@@ -207,13 +207,13 @@ def _sum_with_product(name: str, input: Tensor, product: Tensor, beta: Number, a
     if not product.dtype.is_differentiable:
         beta, alpha = (int(x) if isinstance(x, float) else x for x in (beta, alpha))  # as PyTorch does
     if alpha != 1:
-        product = pointwise(Mul(), product, alpha)
+        product = scaled(product, alpha)
     shape = product._data.shape
     if broadcast_shape(name, [input, product]) != shape:
         raise located(ShapeError(f"{name}: the shapes do not add up{operand_lines([input.type_, product.type_])}"))
     if beta == 0:
         return product
-    return pointwise(Add(), input if beta == 1 else pointwise(Mul(), input, beta), product)
+    return pointwise(Add(), input if beta == 1 else scaled(input, beta), product)
 
 
 @public(inplace=True, out=True)

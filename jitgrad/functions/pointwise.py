@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,10 +36,12 @@ from ..hot_path import hot
 from ..mode import local
 from ..promotion import Number, float_dtype, number_dtype, result_dtype
 from ..runtime_float import RuntimeFloat
+from ..tape import FIXED
 from ..tensor import Tensor, wrap
 from .registry import public
 
 Operand = Tensor | Number
+_MUL: Final = Mul()
 
 
 def operand(x: Any, name: str, position: int) -> Operand:
@@ -93,7 +95,14 @@ def expand(t: Tensor, shape: Shape) -> Tensor:
 
 
 def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:
-    """An operand whose elements all are `value`; eagerly it takes no memory and must not be written to."""
+    """An operand whose elements all are `value`, as a part of a function; it must not be written to."""
+    made = repeated(shape, dtype, value)
+    made._storage = FIXED
+    return made
+
+
+def repeated(shape: Shape, dtype: DType, value: Number) -> Tensor:
+    """A tensor whose elements all are `value`; eagerly it takes no memory and must not be written to."""
     tracer = local.mode.tracer
     if tracer is not None:
         made = apply(Full(tuple(shape), dtype, value))
@@ -114,9 +123,9 @@ def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:
 
 def broadcast(name: str, dtype: DType, *args: Operand) -> list[Tensor]:
     """Tensors and numbers as tensors of one shape and of `dtype`."""
-    shape = broadcast_shape(name, [x for x in args if isinstance(x, Tensor)] or [filled((), dtype, 0)])
+    shape = broadcast_shape(name, [x for x in args if isinstance(x, Tensor)] or [repeated((), dtype, 0)])
     args = tuple([x._tensor if type(x) is RuntimeFloat and x._is_traced() else x for x in args])
-    return [expand(convert(x, dtype), shape) if isinstance(x, Tensor) else filled(shape, dtype, x) for x in args]
+    return [expand(convert(x, dtype), shape) if isinstance(x, Tensor) else repeated(shape, dtype, x) for x in args]
 
 
 def pointwise(op: Pointwise, *args: Any) -> Tensor:
@@ -135,6 +144,17 @@ def pointwise(op: Pointwise, *args: Any) -> Tensor:
     if dtype.itemsize == 2 and dtype.is_floating_point and _keeps_number(op, operands):
         return convert(apply(op, *broadcast(op.name, dtypes.float32, *operands)), dtype)
     return apply(op, *broadcast(op.name, dtype, *operands))
+
+
+def scaled(x: Tensor, factor: Number, op: Pointwise = _MUL) -> Tensor:
+    """`x * factor`, or `x / factor`, with a number that a function keeps as such, so that backward may come twice."""
+    made = pointwise(op, x, factor)
+    node = made._node
+    if node is not None and node.op is not op:  # half types are computed in float32
+        node = node.edges[0]
+    if node is not None:
+        node.owners = (None, FIXED, None)
+    return made
 
 
 def _check_devices(name: str, operands: Sequence[Operand]) -> None:

@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError
 from jitgrad.ir.ops.select import Convert
 
-from ..aliasing import check_memory, check_writable, protect, write
+from ..aliasing import check_memory, check_writable, write
 from ..autocasting import autocasts, without_autocast
 from ..device import places, takes_device
 from ..dispatch import apply
 from ..errors import located
 from ..hot_path import FUNCTIONS as HOT_FUNCTIONS
 from ..hot_path import hot
+from ..keeping import protect
 from ..mode import local
 from ..promotion import can_cast
 from ..rebinding import resize

@@ -22,6 +22,9 @@ n / 7
 n // 5
 -n // 5
 n % 5
+x % 0.7
+(x * 0 - v[:4].abs()) % 2, (x * 0) % -2
+L.signbit((m - m) % 2), L.signbit((-m * 0) % -3), L.signbit(L.remainder(-f, 1)), L.signbit(L.fmod(-f, 1))
 -n % 5
 7 % (n + 1)
 30 // (n + 1)
@@ -71,6 +74,10 @@ L.div(x, 2, rounding_mode="up")
 L.remainder(5, n + 1)
 L.remainder(x, -0.7)
 L.fmod(x, 0.7)
+L.copysign(x, x[0]), L.copysign(x, -1.0), L.copysign(n, s), L.copysign(x * 0, x)
+L.logit(x), L.logit(x, 0.1), L.logit(n), x.sigmoid().logit(0.3)
+(x * 0.1).logit_(1e-6)
+L.copysign(1.0, x)
 L.fmod(-n, 3)
 -x
 +x

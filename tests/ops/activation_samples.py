@@ -17,6 +17,7 @@ from jitgrad.ir.ops.activation import (
     Silu,
     Softplus,
 )
+from jitgrad.ir.ops.logit import Logit
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 20.0, -20.0, 100.0, -100.0, np.inf, np.nan])
 SHAPES = ((), (3,), (2, 3), (0,), (2, 0, 3))
@@ -32,7 +33,9 @@ OPS = {
     "hardsigmoid": [Hardsigmoid()],
     "hardswish": [Hardswish()],
     "mish": [Mish()],
+    "logit": [Logit(), Logit(0.2)],
 }
+SMOOTH = {"logit": (0.25, 0.75)}  # where derivatives are bounded; elsewhere -2 to 2
 TORCH_NAMES = {"log_sigmoid": "logsigmoid"}
 
 
@@ -42,6 +45,8 @@ def _oracle(op):
 
         if op.name == "elu":
             return torch.ops.aten.elu(x, *op.attributes().values())
+        if op.name == "logit":
+            return torch.logit(x, op.eps)
         return getattr(torch.nn.functional, TORCH_NAMES.get(op.name, op.name))(x, **op.attributes())
 
     return call
@@ -51,7 +56,9 @@ def _samples(name):
     def build():
         for op in OPS[name]:
             for shape in SHAPES:
-                yield Sample(op, (uniform(shape, dtypes.float64),), _oracle(op), smooth=True, ulps=64)
+                yield Sample(
+                    op, (uniform(shape, dtypes.float64, *SMOOTH.get(name, (-2, 2))),), _oracle(op), smooth=True, ulps=64
+                )
             for dtype in FLOATS:
                 yield Sample(op, (uniform((4, 5), dtype, -6, 6),), _oracle(op), ulps=64)
                 # PyTorch's gelu of infinity is infinite or NaN, depending on its place in memory.

@@ -27,7 +27,7 @@ from jitgrad.ir.ops.math import Sigmoid, Tanh
 from jitgrad.ir.ops.random import RandomUniform
 from jitgrad.ir.ops.select import Where
 
-from ...aliasing import check_writable, protect, write
+from ...aliasing import check_writable, write
 from ...autocasting import autocasts
 from ...dispatch import apply
 from ...errors import located
@@ -37,6 +37,7 @@ from ...functions.joining import stretch
 from ...functions.pointwise import check_tensor, convert, expand, filled, pointwise
 from ...functions.registry import public
 from ...hot_path import hot
+from ...keeping import protect
 from ...random import draw
 from ...tape import next_seq
 from ...tensor import Tensor
