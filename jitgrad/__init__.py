@@ -32,6 +32,7 @@ from jitgrad.ir.errors import JitgradError
 from . import (
     amp,
     autograd,
+    backends,
     conversions,
     cpu,
     creation,
@@ -52,6 +53,7 @@ from . import (
     signal,
     special,
     storage,
+    tensor_types,
     utils,
 )
 from .amp.autocast_mode import (
@@ -213,6 +215,8 @@ half, float, double, bfloat, int, long, short, cfloat, cdouble = (
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 globals().update(FUNCTIONS)
+globals().update(tensor_types.TYPES)
+vars(cuda).update(tensor_types.CUDA_TYPES)
 autograd.gradcheck, autograd.gradgradcheck = _gradcheck.gradcheck, _gradcheck.gradgradcheck  # type: ignore
 autograd.GradcheckError = _gradcheck.GradcheckError  # type: ignore[attr-defined]
 

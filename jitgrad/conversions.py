@@ -38,12 +38,6 @@ _METHOD_DTYPES = {
     "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
     "double": dtypes.float64, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
 }  # fmt: skip
-_TYPE_NAMES = {
-    "BoolTensor": dtypes.bool_, "ByteTensor": dtypes.uint8, "CharTensor": dtypes.int8, "ShortTensor": dtypes.int16,
-    "IntTensor": dtypes.int32, "LongTensor": dtypes.int64, "HalfTensor": dtypes.float16,
-    "BFloat16Tensor": dtypes.bfloat16, "FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64,
-    "ComplexFloatTensor": dtypes.complex64, "ComplexDoubleTensor": dtypes.complex128,
-}  # fmt: skip
 
 
 def convert(t: Tensor, dtype: DType) -> Tensor:
@@ -101,51 +95,9 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
 
 
 @public(function=False)
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """A tensor of this one's dtype: of data, or of a size given as numbers (its values are not specified).
-
-    >>> import jitgrad as jg
-    >>> jg.zeros(1).new([1, 2])
-    tensor([1., 2.])
-    """
-    if len(args) == 1 and not isinstance(args[0], (int, tuple)):
-        return self.new_tensor(args[0], device=device)  # type: ignore[attr-defined, no-any-return]
-    return self.new_empty(*(args or (0,)), device=device)  # type: ignore[attr-defined, no-any-return]
-
-
-@public(function=False)
-def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
-    """This tensor's memory as an instance of a subclass of `Tensor`, with the same history."""
-    out = alias(self)
-    made = wrap(out._data, cls)
-    made._storage, made._view = out._storage, out._view
-    made._node, made._index, made._requires_grad = self._node, self._index, self._requires_grad
-    return made
-
-
-@public(function=False)
 def to_dense(self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None) -> Tensor:
     """`self`, which is dense, as `dtype`."""
     return self if dtype is None else convert(self, dtype)
-
-
-def dtype_of_type_name(name: str) -> DType | None:
-    """The dtype of a tensor type such as "jitgrad.FloatTensor", or None."""
-    return _TYPE_NAMES.get(name.rpartition(".")[2])
-
-
-@public("type", function=False)
-def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The name of the tensor's type, or `self` in another dtype."""
-    if dtype is None:
-        where = "jitgrad.cuda" if self.device.type == "cuda" else "jitgrad"
-        return next(f"{where}.{name}" for name, d in _TYPE_NAMES.items() if d is self.dtype)
-    if isinstance(dtype, str):
-        name = dtype.rpartition(".")[2]
-        if name not in _TYPE_NAMES:
-            raise located(ArgumentTypeError(f"invalid type: {dtype!r}"))
-        dtype = _TYPE_NAMES[name]
-    return convert(self, dtype)
 
 
 @public(function=False)
@@ -236,11 +188,13 @@ def _list(array: np.ndarray[Any, Any]) -> Any:
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """The data as a NumPy array that shares memory.
 
+    A tensor that requires gradients raises, unless nothing is recorded (`no_grad`) or `force` is given.
+
     >>> import jitgrad as jg
     >>> jg.tensor([1, 2]).numpy()
     array([1, 2])
     """
-    if self.requires_grad and not force:
+    if self.requires_grad and local.mode.grad and not force:
         raise located(
             AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         )
@@ -388,9 +342,9 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 @public(function=False)
 def __dlpack__(self: Tensor, **options: Any) -> Any:
     """The DLPack capsule of the memory, shared."""
+    if self.requires_grad:
+        raise located(ArgumentError("Can't export tensors that require gradient, use tensor.detach()"))
     if self._data.__class__ is DeviceArray:
-        if self.requires_grad:
-            raise located(ArgumentError("Can't export tensors that require gradient, use tensor.detach()"))
         return to_dlpack(self, options.get("stream"))
     return numpy(self).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -224,6 +226,24 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Set the default generator's state to one that `get_rng_state` gave."""
     default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cuda") -> Iterator[None]:
+    """A block after which the default generators, of the CPU and of all devices, are where they were before it.
+
+    >>> import jitgrad as jg
+    >>> with jg.random.fork_rng():
+    ...     a = jg.rand(2)
+    >>> (a == jg.rand(2)).all()
+    tensor(True)
+    """
+    before = [g.get_state() for g in generators()] if enabled else []
+    try:
+        yield
+    finally:
+        for g, state in zip(generators(), before):
+            g.set_state(state)
 
 
 # ----------------------------------------------------------------------------------------------- new tensors

@@ -14,10 +14,10 @@ from jitgrad.ir.errors import ArgumentError, ArgumentTypeError, OperationError
 from . import promotion
 from .autograd.anomaly import is_anomaly_enabled, set_detect_anomaly
 from .backend import get_num_threads, set_num_threads
-from .conversions import dtype_of_type_name
 from .errors import located
 from .functions.registry import public
 from .mode import local
+from .tensor_types import dtype_of_type_name
 
 __all__: list[str] = []
 

@@ -14,10 +14,12 @@ from .grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from .variable import Variable
 from .whole import stats as backward_stats
 
 __all__ = [
     "Function",
+    "Variable",
     "backward",
     "backward_stats",
     "detect_anomaly",

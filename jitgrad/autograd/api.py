@@ -37,7 +37,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _tuple(x: Any) -> tuple[Any, ...]:
-    return tuple(x) if isinstance(x, (list, tuple)) else (x,)
+    """A tensor (or None) as a tuple of it; others as they come: lists, values of a dict, `parameters()`."""
+    return (x,) if x is None or isinstance(x, Tensor) else tuple(x)
 
 
 def _cotangents(outputs: Sequence[Tensor], given: Any, create: bool) -> list[Any]:
@@ -143,8 +144,8 @@ def backward(
     outputs = _tuple(tensors)
     if inputs is None and not create_graph and _replayed(outputs, grad_tensors, bool(retain_graph)):
         return
-    targets = None if inputs is None else [edge(t) for t in _tuple(inputs)]
     by_edge = {} if inputs is None else {edge(t): t for t in _tuple(inputs)}
+    targets = None if inputs is None else list(by_edge)
     with BackwardPass(outputs, targets):
         grads = _run(outputs, grad_tensors, targets, retain_graph, create_graph)
         for target, g in grads.items():
@@ -245,17 +246,15 @@ def grad(
     """
     if not only_inputs:
         raise located(ArgumentError("grad: only_inputs=False is not supported; use backward() to reach all leaves"))
+    outputs, wanted = _tuple(outputs), _tuple(inputs)
     if is_grads_batched:
         keep = create_graph if retain_graph is None else retain_graph
-        return GradsOfSamples.run(outputs, inputs, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
-    wanted = _tuple(inputs)
+        return GradsOfSamples.run(outputs, wanted, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
     for i, t in enumerate(wanted):
         if not t._requires_grad:
             raise located(AutogradError(f"One of the differentiated Tensors does not require grad (input {i})"))
     edges = [edge(t) for t in wanted]
-    grads = _hooked_grads(
-        _tuple(outputs), grad_outputs, dict(zip(edges, wanted, strict=True)), retain_graph, create_graph
-    )
+    grads = _hooked_grads(outputs, grad_outputs, dict(zip(edges, wanted, strict=True)), retain_graph, create_graph)
     found: list[Tensor | None] = []
     for t, e in zip(wanted, edges, strict=True):
         g = grads.get(e)

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 from .module import Module
-from .parameter import Parameter
 
 
 class _Indexed(Module):
@@ -218,11 +217,12 @@ class ModuleDict(Module):
 
     def update(self, modules: Any) -> None:
         """Add modules from a mapping or from pairs."""
-        for key, module in _pairs("ModuleDict", modules):
+        for key, module in pairs("ModuleDict", modules):
             self[key] = module
 
 
-def _pairs(name: str, given: Any) -> list[tuple[str, Any]]:
+def pairs(name: str, given: Any) -> list[tuple[str, Any]]:
+    """What a dict of modules or parameters is updated with: a mapping, another such dict, or pairs."""
     if isinstance(given, Mapping) or hasattr(given, "items"):
         return list(given.items())
     if not isinstance(given, Iterable):
@@ -230,119 +230,3 @@ def _pairs(name: str, given: Any) -> list[tuple[str, Any]]:
             f"{name}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
         )
     return [(key, value) for key, value in given]
-
-
-class ParameterList(Module):
-    """A list of parameters; tensors in it become parameters, other things stay as they are."""
-
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        self._size = 0
-        self.extend(values or ())
-
-    def _name_at(self, index: Any) -> str:
-        i = operator.index(index)
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"index {i} is out of range")
-        return str(i % len(self))
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return type(self)([self[i] for i in range(*index.indices(len(self)))])
-        return getattr(self, self._name_at(index))
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        setattr(self, self._name_at(index), _parameter(value))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self[i] for i in range(len(self)))
-
-    def append(self, value: Any) -> Any:
-        """Put a value at the end."""
-        self._size += 1
-        self[-1] = value
-        return self
-
-    def extend(self, values: Iterable[Any]) -> Any:
-        """Put values at the end."""
-        for value in list(values):
-            self.append(value)
-        return self
-
-    def __iadd__(self, values: Iterable[Any]) -> Any:
-        return self.extend(values)
-
-    def __repr__(self) -> str:
-        return _listing("ParameterList", enumerate(self))
-
-
-class ParameterDict(Module):
-    """A dict of parameters; tensors in it become parameters, other things stay as they are."""
-
-    def __init__(self, parameters: Any = None) -> None:
-        super().__init__()
-        self._keys: dict[str, None] = {}
-        if parameters is not None:
-            self.update(parameters)
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self._keys:
-            raise KeyError(key)
-        return getattr(self, key)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._keys[key] = None
-        setattr(self, key, _parameter(value))
-
-    def __delitem__(self, key: str) -> None:
-        del self._keys[key]
-        delattr(self, key)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._keys))
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._keys
-
-    def keys(self) -> Any:
-        """The keys."""
-        return self._keys.keys()
-
-    def values(self) -> Any:
-        """The values."""
-        return [self[key] for key in self._keys]
-
-    def items(self) -> Any:
-        """The pairs of key and value."""
-        return [(key, self[key]) for key in self._keys]
-
-    def update(self, parameters: Any) -> None:
-        """Add values from a mapping or from pairs."""
-        for key, value in _pairs("ParameterDict", parameters):
-            self[key] = value
-
-    def __repr__(self) -> str:
-        return _listing("ParameterDict", self.items())
-
-
-def _parameter(value: Any) -> Any:
-    is_tensor = hasattr(value, "requires_grad") and not isinstance(value, (Parameter, Module))
-    return Parameter(value) if is_tensor else value
-
-
-def _listing(name: str, items: Any) -> str:
-    lines = []
-    for key, value in items:
-        if hasattr(value, "dtype"):
-            kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-            size = "x".join(map(str, value.shape))
-            lines.append(f"  ({key}): {kind} containing: [{value.dtype} of size {size}]")
-        else:
-            lines.append(f"  ({key}): Object of type: {type(value).__name__}")
-    return f"{name}()" if not lines else "\n".join([f"{name}(", *lines, ")"])

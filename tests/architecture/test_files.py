@@ -9,7 +9,7 @@ from pathlib import Path
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 40
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "misc", "common"}
-PYTORCH_NAMES = ("jitgrad/utils/", "jitgrad/nn/utils/")  # what users of PyTorch import
+PYTORCH_NAMES = ("jitgrad/nn/modules/utils/", "jitgrad/utils/", "jitgrad/nn/utils/")  # what users of PyTorch import
 FOLDERS = {"jitgrad": "jitgrad", "jitgrad.ir": "ir", "jitgrad.codegen": "codegen"}
 CODE_FOLDERS = ("ir", "codegen", "jitgrad", "tests", "examples", "bench")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".yaml", ".txt", ".cfg", ""}

@@ -69,3 +69,24 @@ def test_parameter_containers():
     assert "a" not in d and len(d) == 1
     with pytest.raises(KeyError):
         d["a"]
+
+
+@pytest.mark.torch
+def test_parameter_dict_like_pytorchs():
+    torch = pytest.importorskip("torch")
+
+    def run(lib):
+        d = lib.nn.ParameterDict({"b": lib.ones(1), "a": lib.ones(2)})
+        out = [list(d), [name for name, _ in d.named_parameters()], list(reversed(d))]
+        out.append(list(lib.nn.ParameterDict(OrderedDict(b=lib.ones(1), a=lib.ones(2)))))
+        out.append(list(lib.nn.ParameterDict([("b", lib.ones(1)), ("a", lib.ones(2))])))
+        both, other = d | {"c": lib.ones(3)}, {"z": lib.ones(1)} | d
+        out += [list(both), list(other), list(d.copy()), list(d.fromkeys(["x", "y"]).items())]
+        out += [d.get("missing"), d.get("a") is d["a"], d.setdefault("d", lib.ones(4)).shape[0], len(d)]
+        out += [d.popitem()[0], d.pop("a").shape[0], list(d), "a" in d]
+        d |= {"e": lib.ones(1)}
+        out.append(sorted(d.state_dict()))
+        d.clear()
+        return [*out, len(d), list(d.parameters())]
+
+    assert run(jg) == run(torch)

@@ -1,5 +1,6 @@
-"""Where PyTorch's scripts look for the base class of modules and for hooks on all modules: `nn.modules.module`."""
+"""Where PyTorch's scripts look for base classes and hooks on all modules: `nn.modules.module`, `.conv` and others."""
 
-from . import module
+from . import batchnorm, container, conv, linear, loss, module, utils
+from .module import Module
 
-__all__ = ["module"]
+__all__ = ["Module", "batchnorm", "container", "conv", "linear", "loss", "module", "utils"]

@@ -1,0 +1,6 @@
+"""Intel's MKL, which jitgrad does not use."""
+
+
+def is_available() -> bool:
+    """False."""
+    return False

@@ -1,0 +1,6 @@
+"""OpenMP, which jitgrad does not use."""
+
+
+def is_available() -> bool:
+    """False."""
+    return False
