@@ -6,8 +6,8 @@
 A *word* is eight bytes of a Python object: its class, or what a slot of it holds. An *array* is a NumPy array that
 has to have a certain type and shape and to be contiguous, aligned and writeable. Both are found from an object that
 stays alive, or from one of `items`, a list. So a hundred tensors are looked at in the time in which Python looks at
-three. Conditions are looked at in order and the first that fails ends it, so that what says that an object is of a
-class comes before those that depend on it. The GIL is held from end to end.
+three. Conditions on items are looked at in order and the first that fails ends it, so that what says that an object
+is of a class comes before those that depend on it. The GIL is held from end to end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CLASS: Final = _HEAD - 8
 _LIST_LENGTH, _LIST_ITEMS = _HEAD, _HEAD + 8
 _NDIM, _DIMS, _DTYPE, _FLAGS = (_HEAD + k for k in (8, 16, 40, 48))
 _NDIM_BITS, _FLAG_BITS = (1 << 32) - 1, 0x0501  # C-contiguous, aligned and writeable
-_HEADER, _WORD_CELLS, _ARRAY_CELLS = 10, 6, 7
+_HEADER, _FIXED_CELLS, _WORD_CELLS, _ARRAY_CELLS = 11, 2, 6, 7
 _ITEM: Final = 0  # instead of an address: the object is one of the items
 
 
@@ -49,6 +49,11 @@ class Word:
     is_item: bool = False
     then: int = 0
     mask: int = -1
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the word is always in the same place, and all of it counts: the quickest kind."""
+        return not self.is_item and not self.then and self.mask == -1
 
     def cells(self) -> list[int]:
         """As numbers."""
@@ -87,13 +92,19 @@ def _build(module: ir.Module) -> None:
     start, bad = (function.append_basic_block(n) for n in ("start", "bad"))
     b = ir.IRBuilder(start)
     cells = b.inttoptr(byte_cell(b, holder, driver.ARRAY_DATA), PTR)
-    code, arena, run, true, false, given, words, regions, arrays, ndarray = (cell(b, cells, k) for k in range(_HEADER))
+    numbers = [cell(b, cells, k) for k in range(_HEADER)]
+    code, arena, run, true, false, given, fixed, words, regions, arrays, ndarray = numbers
     _go_on(b, bad, b.icmp_signed("==", byte_cell(b, items, _LIST_LENGTH), given))
     first = b.inttoptr(byte_cell(b, items, _LIST_ITEMS), PTR)
+    base = at(b, cells, _HEADER)
+    with Counted(function, b, fixed, "fixed") as k:
+        pair = at(b, base, b.mul(k, I64(_FIXED_CELLS)))
+        _go_on(b, bad, b.icmp_signed("==", _behind(b, cell(b, pair, 0), 0), cell(b, pair, 1)))
+    base = at(b, base, b.mul(fixed, I64(_FIXED_CELLS)))
     with Counted(function, b, words, "word") as k:
-        _word(b, bad, at(b, cells, b.add(I64(_HEADER), b.mul(k, I64(_WORD_CELLS)))), first)
+        _word(b, bad, at(b, base, b.mul(k, I64(_WORD_CELLS))), first)
     table = b.alloca(I64, b.add(arrays, I64(1)))
-    base = at(b, cells, b.add(I64(_HEADER), b.mul(words, I64(_WORD_CELLS))))
+    base = at(b, base, b.mul(words, I64(_WORD_CELLS)))
     with Counted(function, b, arrays, "array") as k:
         found = _array(b, bad, at(b, base, b.mul(k, I64(_ARRAY_CELLS))), first, cells, ndarray)
         b.store(found, at(b, table, b.add(k, b.zext(b.icmp_signed(">=", k, regions), I64))))
@@ -188,9 +199,11 @@ def fitted(
     """
     driver.load_driver()
     arrays = (*regions, *others)
-    counts = [items, len(words), len(regions), len(arrays)]
+    fixed, moving = [w for w in words if w.is_fixed], [w for w in words if not w.is_fixed]
+    counts = [items, len(fixed), len(moving), len(regions), len(arrays)]
     cells = [code, arena, driver.run_address(), id(True), id(False), *counts, id(np.ndarray)]
-    cells += [c for word in words for c in word.cells()]
+    cells += [c for word in fixed for c in (id(word.owner) + word.offset, word.expected)]
+    cells += [c for word in moving for c in word.cells()]
     dims: list[int] = []
     first = len(cells) + len(arrays) * _ARRAY_CELLS
     for array in arrays:
