@@ -59,6 +59,8 @@ def forget_history(t: Tensor) -> None:
         tracer.rebased(t)
     if t._data.__class__ is Value and local.mode.tracer is not None and t._requires_grad:
         t._data = local.mode.tracer.detached(t._data)
+    if t._requires_grad and t._node is None:
+        note_rebinding()
     t._node, t._index, t._requires_grad = None, 0, False
 
 

@@ -70,10 +70,15 @@ class Array:
     is_item: bool = False
     slots: tuple[int, ...] = ()
 
-    def cells(self, dims: int) -> list[int]:
-        """As numbers; the lengths of axes stand in cell `dims` and those behind it."""
-        slots = (*self.slots, 0, 0)[:2]
-        return [*_found(self.owner, self.is_item), *slots, id(self.dtype), len(self.shape), dims]
+    def cells(self, dims: int, held: int) -> list[int]:
+        """As numbers; lengths of axes stand in cell `dims` and those behind it. `held` is the address of a word for
+        the owner itself.
+        """
+        slots, address = self.slots, 0 if self.is_item else held
+        if slots and not self.is_item:
+            address, slots = id(self.owner) + slots[0], slots[1:]
+        number = self.owner if self.is_item else id(self.owner)
+        return [address, number, *(*slots, 0, 0)[:2], id(self.dtype), len(self.shape), dims]
 
 
 def _found(owner: Any, is_item: bool) -> tuple[int, int]:
@@ -155,9 +160,12 @@ def _array(
 ) -> ir.Value:
     """Where the elements of an array are; go on if it is what it has to be."""
     first, second, dtype, ndim, dims = (cell(b, cells, k) for k in range(2, 7))
-    array = _object(b, cells, items)
-    for slot in (first, second):
-        array = _through(b, bad, array, slot)
+    address, number = cell(b, cells, 0), cell(b, cells, 1)
+    is_item = b.icmp_signed("==", address, I64(_ITEM))
+    array = cell(b, b.select(is_item, at(b, items, number), b.inttoptr(address, PTR)), 0)
+    _go_on(b, bad, b.icmp_signed("!=", array, I64(0)))
+    array = _through(b, bad, array, first)
+    array = _through(b, bad, array, second)
     _go_on(b, bad, b.icmp_signed("==", _behind(b, array, _CLASS), ndarray))
     is_plain = b.icmp_signed("==", b.and_(_behind(b, array, _FLAGS), I64(_FLAG_BITS)), I64(_FLAG_BITS))
     has_dtype = b.icmp_signed("==", _behind(b, array, _DTYPE), dtype)
@@ -204,9 +212,12 @@ def fitted(
     cells = [code, arena, driver.run_address(), id(True), id(False), *counts, id(np.ndarray)]
     cells += [c for word in fixed for c in (id(word.owner) + word.offset, word.expected)]
     cells += [c for word in moving for c in word.cells()]
-    dims: list[int] = []
-    first = len(cells) + len(arrays) * _ARRAY_CELLS
-    for array in arrays:
-        cells += array.cells(first + len(dims))
+    start, dims = len(cells), list[int]()
+    table = np.empty(start + len(arrays) * _ARRAY_CELLS + sum(len(x.shape) for x in arrays), np.int64)
+    first = start + len(arrays) * _ARRAY_CELLS
+    for k, array in enumerate(arrays):
+        owner = table.ctypes.data + 8 * (start + k * _ARRAY_CELLS + 1)  # the cell with its address
+        cells += array.cells(first + len(dims), owner)
         dims += array.shape
-    return builtin_of(_module().address("jitgrad_fitted"), np.array(cells + dims, np.int64))
+    table[:] = cells + dims
+    return builtin_of(_module().address("jitgrad_fitted"), table)

@@ -337,15 +337,17 @@ class _Shortcut:
         ]
 
     def _histories(self) -> None:
-        """Which captured tensors require gradients, and that they are leaves, as far as the tape has them."""
+        """Which captured tensors require gradients, and that they are leaves, as far as the tape has them.
+
+        A leaf comes to require them by being rebound, which is counted, or by getting a history.
+        """
         slots = {at for stage in self.spec.stages for at in stage.operands if at >= 0}
         for at in sorted(slots):
             source = self.spec.sources[at]
             if isinstance(source, CapturedSource):
                 t = source.captured
-                self._slot(t, slot_offset(Tensor, "_requires_grad"), t._requires_grad)
-                if t._node is None:
-                    self._slot(t, slot_offset(Tensor, "_node"), None)
+                name = "_node" if t._node is None else "_requires_grad"
+                self._slot(t, slot_offset(Tensor, name), getattr(t, name))
 
 
 class _Number:

@@ -226,6 +226,16 @@ def test_a_captured_tensor_that_gets_a_history():
     assert source.grad.tolist() == [1.0] * 3
 
 
+def test_a_captured_leaf_that_is_detached_in_place():
+    w = jg.ones(3, requires_grad=True)
+    compiled = settled(lambda x: x * w, jg.ones(3))
+    assert compiled(jg.ones(3)).requires_grad
+    w.detach_()
+    assert not compiled(jg.ones(3)).requires_grad
+    w.requires_grad_()
+    assert compiled(jg.ones(3)).requires_grad
+
+
 def test_random_numbers_go_on():
     def f(x):
         return nn.functional.dropout(x, 0.5) + jg.rand(16)
