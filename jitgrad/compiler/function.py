@@ -130,12 +130,16 @@ class CompiledFunction(StandsForFunction):
         f = self._f
         return make_shortcut(f, spec, args, reads_of(f), self._numbers.of(flatten_call(args, {})[1]), self._record)
 
-    def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
+    def _tracer(self, leaves: Sequence[Any], key: Any) -> Tracer:
+        """What captures a call."""
         tracer = Tracer(leaves, self._fullgraph, self._name)
         tracer.dump, tracer.reached, tracer.numerics = self._dump, list(tensors_in(key[2])), self._numerics
         tracer.serves = True
         tracer.continued = lambda: None if self._fullgraph else Retracer(self._name, self._numerics)
-        mode = local.mode
+        return tracer
+
+    def _trace(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
+        tracer, mode = self._tracer(leaves, key), local.mode
         start = time.perf_counter()
         hooks = mode.watch(None)  # those around the call are for what the replay saves
         mode.tracer = tracer
@@ -150,10 +154,7 @@ class CompiledFunction(StandsForFunction):
                 mode.tracer = None
                 error.__cause__ = error.with_traceback(None).__cause__.with_traceback(None)  # frames hold tensors
                 return self._after_refusal(tracer, key, args, kwargs)
-            if self._fullgraph:
-                tracer.begun.undo()
-            else:
-                _settle(tracer, always=True)
+            tracer.begun.undo() if self._fullgraph else _settle(tracer, always=True)
             raise
         finally:
             mode.tracer = None

@@ -85,6 +85,7 @@ class Tracer(Asking, Drawing):
     """The state of one trace. `leaves` are those of the call's arguments."""
 
     reruns = False  # whether Python runs at each call, so that its effects happen
+    serves = False  # whether the trace is to serve later calls
     numerics = "default"  # how machine code of the trace rounds: see `CompileOptions`
 
     def __init__(self, leaves: Sequence[Any], fullgraph: bool = False, name: str = "graph") -> None:
@@ -113,10 +114,9 @@ class Tracer(Asking, Drawing):
         self.is_over = False  # whether Python has gone on without this trace
         self.exact_numbers: frozenset[int] = frozenset()  # argument leaves that count as the numbers they are
         self.refused = False  # whether an op refused a value while the trace was going on
-        self.fullgraph = fullgraph
+        self.fullgraph, self._arguments = fullgraph, arguments
         self._traced: list[weakref.ref[Tensor]] = []
         self._known: dict[int, Source] = {id(t): ArgumentSource(i) for i, t in reversed(arguments.items())}
-        self._arguments = arguments
         self._location: Any = None
         self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
         self._written, self._spans = dict[int, Tensor](), Spans()
@@ -127,7 +127,6 @@ class Tracer(Asking, Drawing):
         self.scopes: dict[int, tuple[str, ...]] = {}  # of tape nodes, by their number: their gradients' scopes
         self.layout = MemoryLayout(self)
         self.begun = Begun(self)
-        self.serves = False  # whether the trace is to serve later calls
 
     # values -------------------------------------------------------------------------------------------------
 
