@@ -23,6 +23,7 @@ from .conv.target import DEFAULT_TARGET, TileTarget
 from .fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Program, Step, TileStep
 from .fuse.strided import product_operand
 from .lower import CPU_TUNING, AnyKernel, Launch, Operand, Scratch, Tuning, lower
+from .lower.group_lowering import GroupLowering
 from .lower.in_place import may_overwrite
 from .tile_launches import tile_launches
 
@@ -149,6 +150,7 @@ class _Planner:
         self.reads = [reads_of(program, s) for s in program.steps]
         self.last_use = {v: n for n, reads in enumerate(self.reads) for v in reads}
         self.outputs = [program.memory_of(v) for v in program.graph.outputs]
+        self.lowerings: dict[KernelStep, GroupLowering] = {}
         self.claimed: dict[Value, int] = {}  # value -> the output it is computed for
 
     def run(self) -> Plan:
@@ -197,10 +199,17 @@ class _Planner:
         step = self.program.steps[n]
         if not isinstance(step, KernelStep) or old in self.plan.in_place.values():
             return False
-        if not may_overwrite(self.program, step, old, new):
+        if not may_overwrite(self.program, self._lowering(step), old, new):
             return False
         self.plan.in_place[new] = old
         return True
+
+    def _lowering(self, step: KernelStep) -> GroupLowering:
+        """The group's expressions, resolved once for all questions about what may be overwritten."""
+        found = self.lowerings.get(step)
+        if found is None:
+            found = self.lowerings[step] = GroupLowering(self.program, step)
+        return found
 
     def _copy_outputs(self) -> None:
         """Copies for outputs that are not computed in place: fresh ones first, since write-backs change inputs."""

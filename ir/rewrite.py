@@ -116,7 +116,10 @@ class _Rewriter:
 
 def with_operands(node: Node, env: Mapping[Value, Value]) -> Node:
     """`node` with what `env` has in place of its operands; `node` itself if that is none of them."""
-    if env.keys().isdisjoint(node.operands):
+    for v in node.operands:
+        if v in env:
+            break
+    else:
         return node
     operands = [env.get(v, v) for v in node.operands]
     return _renamed(Node(node.op, operands, [r.type for r in node.results], node.location, node.scope), node)
@@ -153,10 +156,14 @@ def map_sub_graphs(graph: Graph, f: Callable[[Graph], Graph]) -> Graph:
     if not any(may_hold_graphs(type(node.op)) for node in graph.nodes):
         return graph
 
-    def change(node: Node) -> Node:
-        return with_op(node, _map_field(node.op, f)) if may_hold_graphs(type(node.op)) else node
-
-    return substitute(graph, change)
+    mapped: dict[Op, Op] = {}
+    for op in dict.fromkeys(node.op for node in graph.nodes if may_hold_graphs(type(node.op))):
+        new = _map_field(op, f)
+        if new is not op:
+            mapped[op] = new
+    if not mapped:
+        return graph
+    return substitute(graph, lambda node: with_op(node, mapped.get(node.op, node.op)))
 
 
 def _map_field(field: Any, f: Callable[[Graph], Graph]) -> Any:

@@ -82,6 +82,8 @@ class Fn(enum.Enum):
     POW = "pow"
     LGAMMA = "lgamma"
 
+    __hash__ = object.__hash__  # by identity, as members are compared: enum's own goes by the name, in Python
+
 
 COMPARISONS: Final = frozenset({Fn.EQ, Fn.NE, Fn.LT, Fn.LE, Fn.GT, Fn.GE})
 MATH: Final = frozenset(list(Fn)[list(Fn).index(Fn.EXP) :])
@@ -203,7 +205,9 @@ class Arg(Expr):
 
 def intern_expr(cls: type[Any], dtype: DType, fn: Fn | None = None, args: tuple[Expr, ...] = (), **fields: Any) -> Any:
     """The one expression of class `cls` with this content (leaf fields must be hashable)."""
-    key = (cls, dtype, fn, args, *((k, type(v), _exact(v)) for k, v in fields.items()))
+    key: Hashable = (cls, dtype, fn, args)
+    if fields:
+        key = (key, *[(k, type(v), _exact(v)) for k, v in fields.items()])
     found = _TABLE.get(key)
     if found is not None:
         return found

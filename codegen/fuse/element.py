@@ -17,6 +17,7 @@ from jitgrad.ir.op import IndexMap, Pointwise
 from jitgrad.ir.scalar import Const, Expr, Number, intern_expr
 from jitgrad.ir.types import TensorType
 
+from ..loops import walk as loops_walk
 from ..loops.ir import Load, load, loop_var
 
 Index = tuple[Expr, ...]
@@ -155,21 +156,23 @@ def postorder(roots: Iterable[Expr], inner: Callable[[Expr], Iterable[Expr]] = a
     """
     seen: set[Expr] = set()
     order: list[Expr] = []
-    stack = [(r, False) for r in reversed(list(roots))]
+    stack = list(roots)[::-1]
     while stack:
-        expr, done = stack.pop()
-        if done:
-            order.append(expr)
-        elif expr not in seen:
+        expr = stack[-1]
+        if expr not in seen:
+            missing = [a for a in inner(expr) if a not in seen]
+            if missing:
+                stack += missing[::-1]
+                continue
             seen.add(expr)
-            stack.append((expr, True))
-            stack.extend((a, False) for a in reversed(tuple(inner(expr))))
+            order.append(expr)
+        stack.pop()
     return order
 
 
 def walk(expr: Expr) -> list[Expr]:
     """Every distinct sub-expression once, arguments before what uses them."""
-    return postorder((expr,))
+    return loops_walk.postorder((expr,))
 
 
 ZERO = scalar.const(0)

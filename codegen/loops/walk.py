@@ -34,15 +34,17 @@ def postorder(roots: Iterable[Expr]) -> list[Expr]:
     """Every distinct expression under `roots`, operands before users."""
     seen: set[Expr] = set()
     order: list[Expr] = []
-    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+    stack = list(roots)[::-1]
     while stack:
-        expr, done = stack.pop()
-        if done:
-            order.append(expr)
-        elif expr not in seen:
+        expr = stack[-1]
+        if expr not in seen:
+            missing = [a for a in expr.args if a not in seen]
+            if missing:
+                stack += missing[::-1]
+                continue
             seen.add(expr)
-            stack.append((expr, True))
-            stack.extend((a, False) for a in reversed(expr.args))
+            order.append(expr)
+        stack.pop()
     return order
 
 

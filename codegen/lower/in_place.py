@@ -9,19 +9,19 @@ from jitgrad.ir.scalar import Expr
 
 from ..fuse.element import Element, walk
 from ..fuse.groups import Level, Template, outer_index, outer_shape
-from ..fuse.program import KernelStep, Program
+from ..fuse.program import Program
 from ..fuse.roots import Root
 from .group_lowering import GroupLowering
 from .phases import Phases
 
 
-def may_overwrite(program: Program, step: KernelStep, operand: Value, result: Value) -> bool:
+def may_overwrite(program: Program, lowering: GroupLowering, operand: Value, result: Value) -> bool:
     """Whether `result`, stored by the group, may be written into `operand`'s memory as the group runs.
 
     It may if every iteration, of the loops that store it, reads of `operand` only the element that it then overwrites,
     and nothing else in the kernel reads `operand`, nor anything later.
     """
-    group = step.group
+    group = lowering.group
     if group.is_ordered:
         return False
     stored = next((r for r in group.roots if r.value is result), None)
@@ -31,7 +31,6 @@ def may_overwrite(program: Program, step: KernelStep, operand: Value, result: Va
     index = group.index if full else outer_index(group, len(result.shape))
     if result.shape != (group.domain if full else outer_shape(group, len(result.shape))):
         return False
-    lowering = GroupLowering(program, step)
     phases = Phases(lowering) if group.template is Template.ROW else None
     for root in group.roots:
         for e in _reads_of(program, operand, lowering.expression(root)):
