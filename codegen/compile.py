@@ -18,7 +18,7 @@ from jitgrad.ir.types import CPU, Device
 from . import stored
 from .cache import COUNTERS
 from .conv.target import DEFAULT_TARGET
-from .cpu.kernels import compile_kernels, tile_target
+from .cpu.kernels import begin_kernels, compile_kernels, tile_target
 from .encode import encode
 from .executable import Executable
 from .fuse.program import ControlStep, HostStep, ProductStep, fuse
@@ -34,6 +34,7 @@ from .resize import Table
 from .resize.symbols import Symbols
 from .resize.template import RecordedArena, Template, symbolic_graph
 from .stats import Stats
+from .tile_launches import tile_kernels
 
 Observer = Callable[[str, Any], None]
 NO_ALIASES: Final[Mapping[int, int]] = MappingProxyType({})
@@ -114,6 +115,8 @@ def _compile_anew(
     with _timed(stats, "prepare"):
         prepared = prepare(graph, options, observer, half_products=device.type != "cpu", tiles=tiles)
     observer("prepared", prepared)
+    if tiles is not None:  # tile kernels are known already, and take longest
+        begin_kernels(tile_kernels(prepared, tiles), options.numerics)
     with _timed(stats, "fuse"):
         program = fuse(prepared, options)
     observer("fused", program)

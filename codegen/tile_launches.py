@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import operator
 
-from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.tracked import Lookup
 
 from .attention.launch import attention_launches
 from .attention.ops import TileAttention, TileAttentionGrad
 from .conv.launch import launches
 from .conv.target import TileTarget
+from .loops.tile import TileKernel, TileOp
 from .lower import Launch, Operand
 
 
@@ -27,6 +28,12 @@ def tile_launches(node: Node, target: TileTarget) -> list[Launch]:
         return found
     memory: dict[Operand, Operand] = dict(zip((*plain.operands, *plain.results), (*node.operands, *node.results)))
     return [dataclasses.replace(x, operands=tuple([memory.get(o, o) for o in x.operands])) for x in found]
+
+
+def tile_kernels(graph: Graph, target: TileTarget) -> list[TileKernel]:
+    """The kernels of a prepared graph's tile ops."""
+    found = [x.kernel for node in graph.nodes if isinstance(node.op, TileOp) for x in tile_launches(node, target)]
+    return [kernel for kernel in dict.fromkeys(found) if isinstance(kernel, TileKernel)]
 
 
 def _plain(node: Node) -> Node:

@@ -7,13 +7,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
-from llvmlite import ir
-
 from jitgrad.ir.interpreter import apply_reference
 from jitgrad.ir.op import Array, Op
 from jitgrad.ir.ops.arranging import Arranging
 from jitgrad.ir.unstable_order import ROUTINES, Routine
 
+from . import llvm_ir as ir
 from .cells import I64, PTR, Counted, at
 from .integer_code import IntegerCode
 from .kernels import compile_module

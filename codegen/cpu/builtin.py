@@ -15,12 +15,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
 
 from jitgrad.ir.errors import InternalError
 
 from . import driver
-from .cells import I64, PTR, at, byte_cell, cell
+from . import llvm_ir as ir
+from .cells import I64, PTR, at, byte_cell, call, cell
 from .kernels import compile_module
 from .target import CompiledModule
 
@@ -52,7 +52,7 @@ def _build(module: ir.Module) -> None:
     array, arrays = function.args
     cells = b.inttoptr(byte_cell(b, array, driver.ARRAY_DATA), PTR)
     code, arena, enter, true, false = (cell(b, cells, k) for k in range(5))
-    done = b.call(b.inttoptr(enter, driver.ENTER_TYPE.as_pointer()), [arrays, code, arena, I64(1), I64(0)])
+    done = call(b, driver.ENTER_TYPE, enter, [arrays, code, arena, I64(1), I64(0)])
     give(b, b.select(b.icmp_signed("!=", done, I64(0)), true, false))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from llvmlite import ir
+from . import llvm_ir as ir
 
 I64, I32, I8, I1, PTR = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.IntType(1), ir.PointerType()
 RUN_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64])  # code, table, team or 0
@@ -28,7 +28,7 @@ def byte_cell(b: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
 
 def call(b: ir.IRBuilder, type: ir.FunctionType, address: ir.Value, args: list[ir.Value]) -> ir.Value:
     """Call the function at an integer address."""
-    return b.call(b.inttoptr(address, type.as_pointer()), args)
+    return b.call(b.inttoptr(address, PTR), args, function_type=type)
 
 
 def opaque(b: ir.IRBuilder, pointer: ir.Value) -> ir.Value:

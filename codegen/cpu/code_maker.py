@@ -32,10 +32,15 @@ class CodeMaker:
     def __post_init__(self) -> None:
         self._free = threading.Semaphore(self.num_threads)
 
-    def add(self, name: str, text: str) -> None:
-        """Have the module of this text compiled, if not now, then later."""
+    @property
+    def names(self) -> list[str]:
+        """Those of the modules so far."""
+        return [job.name for job in self._jobs]
+
+    def add(self, name: str, text: str, at_once: bool = False) -> None:
+        """Have the module of this text compiled, if not now, then later; `at_once` where the caller has more to do."""
         self._jobs.append(_Job(name, text))
-        if self.num_threads > 1 and len(self._jobs) > 1:
+        if self.num_threads > 1 and (at_once or len(self._jobs) > 1):
             for job in self._jobs:
                 self._start(job)
 

@@ -23,10 +23,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
 
 from jitgrad.ir.errors import InternalError
 
+from . import llvm_ir as ir
 from .cells import I32, I64, PTR, RUN_TYPE, Counted, address, at, byte_cell, call, cell, opaque
 from .driver_loops import BRANCH_CELLS, CARRIED_CELLS, SCAN_CELLS, TRACK_CELLS, WHILE_CELLS, Loops
 from .kernels import compile_module
@@ -196,7 +196,7 @@ class _Driver:
         entry = b.block
         b.branch(self.next)
         b.position_at_end(self.next)
-        self.at = b.phi(I64, "at")
+        self.at = b.phi(I64)
         self.at.add_incoming(I64(0), entry)
         step = at(b, self.code, self.at)
         done = self.function.append_basic_block("done")
@@ -292,8 +292,8 @@ class _Driver:
         b = self.b
         nbytes = cell(b, step, 1)
         target, source = (b.inttoptr(self._address(step, k), PTR) for k in (2, 4))
-        memmove = b.module.declare_intrinsic(
-            "llvm.memmove", [PTR, PTR, I64], ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, ir.IntType(1)])
+        memmove = b.module.declared(
+            "llvm.memmove.p0.p0.i64", ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, ir.IntType(1)])
         )
         b.call(memmove, [target, source, nbytes, ir.IntType(1)(0)])
         self._advance(COPY_CELLS)

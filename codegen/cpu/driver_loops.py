@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from llvmlite import ir
-
+from . import llvm_ir as ir
 from .cells import I1, I8, I64, PTR, Counted, address, at, cell, opaque
 
 TRACK_CELLS: Final = 7
@@ -102,9 +101,7 @@ class Loops:
 
     def _bring(self, b: ir.IRBuilder, carried: ir.Value, outer: ir.Value, source: ir.Value) -> None:
         """Copy a carry to where its result is expected; nothing happens if it is there."""
-        move = b.module.declare_intrinsic(
-            "llvm.memmove", [PTR, PTR, I64], ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1])
-        )
+        move = b.module.declared("llvm.memmove.p0.p0.i64", ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1]))
         target = address(b, outer, carried, 1)
         b.call(move, [b.inttoptr(target, PTR), b.inttoptr(source, PTR), cell(b, carried, 0), I1(0)])
 

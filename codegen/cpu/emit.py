@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from llvmlite import ir
-
 from ..loops.analysis import changes
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
 from . import emit_convert as conv
+from . import llvm_ir as ir
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
 from .emit_square import Square, exchanged, square_of

@@ -7,11 +7,10 @@ smallest int32 or int64; for narrower and unsigned types bits of those), as NumP
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 
+from . import llvm_ir as ir
 from .emit_half import narrow_to_half, widen_half
 from .emit_types import (
     DOUBLE,

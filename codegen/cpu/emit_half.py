@@ -5,8 +5,7 @@ The integer forms are Fabian Giesen's (public domain, 2012): rounding to nearest
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from . import llvm_ir as ir
 from .emit_types import FLOAT, HALF, I16, I32, splat_constant, vector_of
 from .target import host
 

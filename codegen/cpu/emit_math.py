@@ -8,8 +8,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from llvmlite import ir
-
 from jitgrad.ir import scalar
 from jitgrad.ir.dtypes import DType, int64
 from jitgrad.ir.ops.random import first_word
@@ -17,8 +15,9 @@ from jitgrad.ir.scalar import Arg, Expr, Fn
 
 from .. import mathlib
 from ..loops import walk
+from . import llvm_ir as ir
 from .emit_scalar import Values, emit_closed, intrinsic, type_suffix
-from .emit_types import I64, POINTER, register_type, splat, splat_constant
+from .emit_types import I64, register_type, splat, splat_constant
 
 
 def math_function(module: ir.Module, fn: Fn, dtype: DType, lanes: int, scales: bool) -> ir.Function:
@@ -106,8 +105,6 @@ def _library_function(module: ir.Module, name: str, fn: Fn, kind: ir.Type, arity
     lane = b.phi(I64)
     lane.add_incoming(I64(0), entry)
     places = [b.gep(cell, [lane], source_etype=kind.element) for cell in cells]
-    for place in places:
-        place.type = POINTER
     b.store(_library_call(b, fn, [b.load(p, typ=kind.element) for p in places]), places[0])
     following = b.add(lane, I64(1))
     lane.add_incoming(following, body)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from llvmlite import ir
-
 from jitgrad.ir import scalar
 
 from ..loops import walk
 from ..loops.analysis import Dependencies, stride
 from ..loops.folds import Fold, folds_of
 from ..loops.ir import AccRef, Init, Kernel, Load, Loop, Store
+from . import llvm_ir as ir
 from .emit_analysis import vector_element_bits
 from .emit_scalar import Values, emit_closed
 from .emit_types import I32, lane_order, undefined

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from llvmlite import ir
-
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
@@ -19,6 +17,7 @@ from jitgrad.ir.scalar import Arg, Const, Expr, Fn, Number
 
 from . import emit_convert as conv
 from . import emit_types as types
+from . import llvm_ir as ir
 from .emit_scale import scale
 from .emit_types import register_type, splat_constant
 
@@ -35,11 +34,7 @@ _EXACT_ON_HALVES: Final = frozenset(
 
 def intrinsic(b: ir.IRBuilder, name: str, result: ir.Type, args: Values) -> ir.Value:
     """A call of the LLVM intrinsic of that full name, declared on first use."""
-    module = b.module
-    function = module.globals.get(name)
-    if function is None:
-        function = ir.Function(module, ir.FunctionType(result, [a.type for a in args]), name)
-    return b.call(function, args)
+    return b.call(b.module.declared(name, ir.FunctionType(result, [a.type for a in args])), args)
 
 
 def type_suffix(type_: ir.Type) -> str:
@@ -198,7 +193,7 @@ _SIMPLE_INTEGER: Final[dict[Fn, Callable[[ir.IRBuilder], Callable[..., ir.Value]
 
 def _literal(value: ir.Value) -> int | None:
     """The number a constant holds in every lane, if it is one."""
-    literal = value.literal if isinstance(value, types.TextConstant) else None
+    literal = value.literal if isinstance(value, ir.Constant) else None
     return literal if isinstance(literal, int) else None
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from jitgrad.ir.dtypes import DType
 
 from ..mathlib.formats import FLOAT32, FLOAT64
+from . import llvm_ir as ir
 from .emit_types import I8, I16, I32, lane_order, register_type, splat_constant, undefined
 
 _WIDEST = 512
@@ -50,7 +49,4 @@ def _scalef(b: ir.IRBuilder, x: ir.Value, n: ir.Value, kind: str, bits: int) -> 
     if bits == _WIDEST:
         args.append(I32(4))
     name = f"llvm.x86.avx512.mask.scalef.{kind}.{bits}"
-    function = b.module.globals.get(name)
-    if function is None:
-        function = ir.Function(b.module, ir.FunctionType(x.type, [a.type for a in args]), name)
-    return b.call(function, args)
+    return b.call(b.module.declared(name, ir.FunctionType(x.type, [a.type for a in args])), args)

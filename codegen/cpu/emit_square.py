@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
 from jitgrad.ir.scalar import Const, Expr
 
 from ..loops.analysis import stride
 from ..loops.ir import Kernel, Load, Loop, Store
+from . import llvm_ir as ir
 from .emit_types import lane_order
 
 

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from llvmlite import ir
-
 from ..loops import walk
 from ..loops.analysis import stride
 from ..loops.ir import Kernel, Loop, Store
-from .emit_types import I32, I64
+from . import llvm_ir as ir
+from .emit_types import I64
 
 STREAMED_FROM: Final = 40 << 20
 """Bytes that a loop reads and writes."""
@@ -59,8 +58,7 @@ def are_aligned(b: ir.IRBuilder, addresses: Iterable[ir.Value]) -> ir.Value:
 
 def store_past_caches(b: ir.IRBuilder, value: ir.Value, address: ir.Value, nbytes: int) -> None:
     """A store of a vector of `nbytes`, the first of which, or one of those before it, starts a cache line."""
-    made = b.store(value, address, align=min(nbytes, _LINE))
-    made.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
+    b.store(value, address, align=min(nbytes, _LINE), past_caches=True)
 
 
 def wait_for_stores(b: ir.IRBuilder, chosen: ir.Value) -> None:

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from llvmlite import ir
-
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
@@ -28,6 +26,7 @@ from ..loops.ir import AccRef, Kernel, Load, LoopVar, Param, Slot, Store
 from . import abi
 from . import emit_convert as conv
 from . import emit_types as types
+from . import llvm_ir as ir
 from .emit_math import math_function
 from .emit_scalar import constant, divide_lanes, emit_fn, intrinsic, type_suffix
 from .emit_stream import Streams, store_past_caches
@@ -83,9 +82,7 @@ class ValueEmitter:
         signature = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64])
         self.function = ir.Function(module, signature, symbol)
         self.function.attributes.add("nounwind")
-        self.function.attributes.alignstack = options.vector_bits // 8  # else spilled vectors straddle cache lines
-        for argument, name in zip(self.function.args, ("buffers", "slots", "params", "begin", "end")):
-            argument.name = name
+        self.function.align_stack = options.vector_bits // 8  # else spilled vectors straddle cache lines
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.scope = Scope()
         self.streams: Streams | None = None
@@ -114,6 +111,7 @@ class ValueEmitter:
             yield
             return
         child = next(s for s in self.scope.chain() if s.parent is home)
+        assert child.before is not None
         with self._at_end_of(child.before):
             yield
 
@@ -127,7 +125,7 @@ class ValueEmitter:
 
     def _go_to(self, block: ir.Block) -> None:
         if block.is_terminated:
-            self.builder.position_before(block.terminator)
+            self.builder.position_before_end(block)
         else:
             self.builder.position_at_end(block)
 
@@ -167,6 +165,7 @@ class ValueEmitter:
         if found is None:
             for e in self._missing(expr, lanes):
                 found = self._place(e, lanes)
+            assert found is not None
         return found
 
     def _lookup(self, expr: Expr, lanes: int) -> ir.Value | None:
@@ -274,10 +273,7 @@ class ValueEmitter:
 
     def _address(self, buffer: int, index: ir.Value) -> ir.Value:
         element = memory_type(self.kernel.buffers[buffer].dtype, 1)
-        pointer = self.builder.gep(self.pointers[buffer], [index], source_etype=element)
-        is_vector = isinstance(index.type, ir.VectorType)
-        pointer.type = ir.VectorType(POINTER, index.type.count) if is_vector else POINTER
-        return pointer
+        return self.builder.gep(self.pointers[buffer], [index], source_etype=element)
 
     def _load(self, expr: Load, lanes: int) -> ir.Value:
         mask = self.value(expr.args[1], lanes) if len(expr.args) == 3 else None
@@ -287,7 +283,7 @@ class ValueEmitter:
         else:
             raw = self._load_lanes(expr, mask, lanes)
         loaded = conv.from_memory(self.builder, raw, expr.dtype, lanes)
-        return loaded if mask is None else self.builder.select(mask, loaded, fill)
+        return loaded if mask is None or fill is None else self.builder.select(mask, loaded, fill)
 
     def _load_one(self, expr: Load, mask: ir.Value | None) -> ir.Value:
         b, memory = self.builder, memory_type(expr.dtype, 1)
@@ -331,7 +327,8 @@ class ValueEmitter:
             if streams is None or stmt.buffer not in streams.buffers:
                 self._store(raw, address, dtype, mask)
             else:
-                past = streams.chosen if mask is None else b.and_(streams.chosen, self.scope.whole)
+                whole = None if mask is None else self.scope.whole
+                past = streams.chosen if whole is None else b.and_(streams.chosen, whole)
                 with b.if_else(past) as (past_caches, through_caches):
                     with past_caches:
                         store_past_caches(b, raw, address, lanes * dtype.itemsize)
@@ -367,7 +364,7 @@ class ValueEmitter:
 
 
 def _zeros(type_: ir.Type) -> ir.Constant:
-    return types.TextConstant(type_, "zeroinitializer")
+    return ir.Constant(type_, None)
 
 
 __all__ = ["Accumulator", "Scope", "ValueEmitter", "vector_of"]

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
 
 from . import driver
+from . import llvm_ir as ir
 from .builtin import FUNCTION_TYPE, builtin_of, give
 from .cells import I64, PTR, RUN_TYPE, Counted, at, byte_cell, call, cell
 from .kernels import compile_module

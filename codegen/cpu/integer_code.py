@@ -14,10 +14,9 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, Final
 
-from llvmlite import ir
-
 from jitgrad.ir.errors import InternalError
 
+from . import llvm_ir as ir
 from .cells import I1, I64, PTR, at, cell
 
 _ARITHMETIC: Final = {
@@ -167,7 +166,7 @@ class _Body:
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 return cell(self.b, self.words[name], self._value(index))
             case ast.BinOp(left=left, op=op, right=right):
-                emit = getattr(self.b, _ARITHMETIC[type(op)])
+                emit: Callable[[ir.Value, ir.Value], ir.Value] = getattr(self.b, _ARITHMETIC[type(op)])
                 return emit(self._value(left), self._value(right))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return self.b.icmp_signed(_COMPARISONS[type(op)], self._value(left), self._value(right))

@@ -13,19 +13,18 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
-
-from llvmlite import ir
 
 from ..cache import COUNTERS, disk_cache, source_stamp
 from ..conv.target import TileTarget
 from ..loops import printer
 from ..loops.ir import Kernel
 from ..loops.tile import TileKernel
-from . import target
+from . import llvm_ir as ir
+from . import shared, target
 from .addresses import KERNEL, Address
 from .code_maker import CodeMaker
 from .emit import emit_kernel
@@ -112,13 +111,23 @@ def kernel_key(kernel: AnyKernel, options: EmitOptions) -> str:
 def _emitter_digest() -> str:
     """The emitter's own version: a digest of its source, so that no entry outlives a change of it."""
     codegen = Path(__file__).parent.parent
-    parts = ("attention", "conv", "cpu", "loops", "mathlib")
+    parts = ("attention", "conv", "cpu", "cpu/llvm_ir", "loops", "mathlib")
     sources = sorted(path for part in parts for path in (codegen / part).glob("*.py"))
     return _digest(*(path.read_text("utf-8") for path in sources))
 
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class _Compilation:
+    """Kernels on their way: `kernels` has each with its module and its name in there, by key."""
+
+    options: EmitOptions
+    maker: CodeMaker = field(default_factory=lambda: CodeMaker(pool.num_threads))
+    kernels: dict[str, tuple[AnyKernel, str, str]] = field(default_factory=dict)
+    start: float = field(default_factory=time.perf_counter)
 
 
 class KernelTable:
@@ -128,10 +137,16 @@ class KernelTable:
         self._kernels: dict[str, NativeKernel] = {}
         self._by_identity: dict[tuple[AnyKernel, EmitOptions], NativeKernel] = {}
         self._modules: dict[str, CompiledModule] = {}
+        self._begun: _Compilation | None = None
         self._lock = threading.RLock()
         if hasattr(os, "register_at_fork"):
             release = self._lock.release
-            os.register_at_fork(before=self._lock.acquire, after_in_parent=release, after_in_child=release)
+            os.register_at_fork(before=self._lock.acquire, after_in_parent=release, after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        """A child has none of the threads that compile."""
+        self._begun = None
+        self._lock.release()
 
     def kernels(self, kernels: Sequence[AnyKernel], options: EmitOptions) -> list[NativeKernel]:
         """The native form of each kernel, in order."""
@@ -146,10 +161,26 @@ class KernelTable:
             self._by_identity.update(((k, options), self._kernels[key]) for k, key in zip(kernels, keys))
         return [self._kernels[key] for key in keys]
 
+    def begin(self, kernels: Iterable[AnyKernel], options: EmitOptions) -> None:
+        """Have kernels compiled by other threads, while the caller goes on to where it asks for them."""
+        if pool.num_threads < 2:
+            return
+        with self._lock:
+            wanted = {
+                kernel_key(k, options): k for k in dict.fromkeys(kernels) if (k, options) not in self._by_identity
+            }
+            missing = {key: k for key, k in wanted.items() if key not in self._kernels and not self._is_on_disk(key)}
+            if missing and self._begun is None:
+                self._begun = _Compilation(options)
+                self._emit(missing, self._begun, at_once=True)
+
+    def _is_on_disk(self, key: str) -> bool:
+        return disk_cache().read("kernel-" + key) is not None
+
     def module(self, name: str, build: Callable[[ir.Module], None]) -> CompiledModule:
         """What `build`, a function of this package, adds to an empty module, compiled; known by `name`."""
         with self._lock:
-            key = "module-" + _digest(name, target.host().fingerprint, source_stamp())
+            key = _module_key(name)
             found = self._modules.get(key) or self._load(key)
             if found is None:
                 text = target.new_module(name)
@@ -198,32 +229,54 @@ class KernelTable:
         entry = disk_cache().read(name)
         if entry is None:
             return None
+        for needed in shared.needed_by(entry):
+            if _module_key(needed) != name:  # an object names what it defines, too
+                self.module(needed, functools.partial(shared.build, name=needed))
         module = self._modules[name] = target.load_module(name, entry)
         return module
 
+    def _add_shared(self, name: str, maker: CodeMaker, at_once: bool) -> None:
+        """Have a function that kernels share there, in front of the kernels that are added next."""
+        key = _module_key(name)
+        if key not in self._modules and key not in maker.names and self._load(key) is None:
+            module = target.new_module(name)
+            shared.build(module, name)
+            maker.add(key, str(module), at_once)
+
     def _compile(self, missing: dict[str, AnyKernel], options: EmitOptions) -> dict[str, NativeKernel]:
         """All kernels of `missing`, in modules that go to disk too."""
-        start = time.perf_counter()
-        symbols: dict[str, tuple[str, str]] = {}  # of each key: its module and its name in there
-        disk, maker = disk_cache(), CodeMaker(pool.num_threads)
-        for keys in _batches(missing):
-            name = "module-" + _digest(*keys)
-            module = target.new_module(name)
-            for key in keys:
-                symbols[key] = name, f"k_{key[:40]}_{name[-8:]}"
-                _emit(module, symbols[key][1], missing[key], options)
-            maker.add(name, str(module))
-        for name, code in maker.finish():
+        begun, self._begun = self._begun, None
+        made = begun if begun is not None and begun.options == options else _Compilation(options)
+        self._emit({key: kernel for key, kernel in missing.items() if key not in made.kernels}, made)
+        disk = disk_cache()
+        for name, code in made.maker.finish():
             self._modules[name] = target.load_module(name, code)
             disk.write(name, code)
-        took = 1e3 * (time.perf_counter() - start)
+        took = 1e3 * (time.perf_counter() - made.start)
         found = {}
-        for key, kernel in missing.items():
-            name, symbol = symbols[key]
+        for key, (kernel, name, symbol) in made.kernels.items():
             disk.write("kernel-" + key, json.dumps({"module": name, "symbol": symbol}).encode())
             address = _address(self._modules[name], symbol)
             found[key] = NativeKernel(key, kernel, options, address, symbol, took, "")
         return found
+
+    def _emit(self, kernels: Mapping[str, AnyKernel], into: _Compilation, at_once: bool = False) -> None:
+        """Add kernels, in modules of some."""
+        for keys in _batches(kernels):
+            name = "module-" + _digest(*keys)
+            module = target.new_module(name)
+            for key in keys:
+                symbol = f"k_{key[:40]}_{name[-8:]}"
+                into.kernels[key] = kernels[key], name, symbol
+                _emit(module, symbol, kernels[key], into.options)
+            for needed in shared.declared_in(module):
+                self._add_shared(needed, into.maker, at_once)
+            into.maker.add(name, str(module), at_once)
+
+
+def _module_key(name: str) -> str:
+    """The name on disk of a module that is no kernels'."""
+    return "module-" + _digest(name, target.host().fingerprint, source_stamp())
 
 
 def _address(module: CompiledModule, symbol: str) -> Address:
@@ -251,6 +304,11 @@ TABLE: Final = KernelTable()
 def compile_kernels(kernels: Sequence[AnyKernel], numerics: str = "default") -> list[NativeKernel]:
     """The native form of each kernel, in order, for this machine; `numerics` as in `EmitOptions`."""
     return TABLE.kernels(kernels, default_options(numerics))
+
+
+def begin_kernels(kernels: Iterable[AnyKernel], numerics: str = "default") -> None:
+    """Have kernels compiled by other threads already, which `compile_kernels` will be asked for."""
+    TABLE.begin(kernels, default_options(numerics))
 
 
 def compile_module(name: str, build: Callable[[ir.Module], None]) -> CompiledModule:

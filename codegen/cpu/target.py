@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import llvmlite
 import llvmlite.binding as llvm
-from llvmlite import ir
+
+from . import llvm_ir as ir
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from llvmlite import ir
-
+from . import llvm_ir as ir
 from .cells import I32, I64, PTR, Counted, at, call, cell, opaque
 
 # Cells of a team, which different cores write on cache lines of their own.
@@ -165,8 +164,7 @@ class Team:
         b.position_at_end(offer_core)
         if sys.platform != "win32":
             name = "sched_yield"
-            found = self.module.globals.get(name)
-            b.call(ir.Function(self.module, ir.FunctionType(I32, []), name) if found is None else found, [])
+            b.call(self.module.declared(name, ir.FunctionType(I32, [])), [])
         k.add_incoming(following, b.block)
         b.branch(test)
 
@@ -174,9 +172,7 @@ class Team:
         """Tell the core that this is waiting."""
         if str(self.module.triple).startswith(("x86_64", "i686")):
             name = "llvm.x86.sse2.pause"
-            found = self.module.globals.get(name)
-            kind = ir.FunctionType(ir.VoidType(), [])
-            b.call(ir.Function(self.module, kind, name) if found is None else found, [])
+            b.call(self.module.declared(name, ir.FunctionType(ir.VoidType(), [])), [])
 
     def _build_gather(self, member: ir.Function) -> ir.Function:
         function, b = self._function("jitgrad_gather", _GATHER_TYPE)
@@ -189,8 +185,8 @@ class Team:
         b.store(b.ptrtoint(code, I64), at(b, team, _CALL))
         b.store(b.ptrtoint(table, I64), at(b, team, _CALL + 1))
         triple = opaque(b, b.alloca(ir.ArrayType(I64, 3)))
-        for k, value in enumerate((I64(0), threads, I64(1))):
-            b.store(value, at(b, triple, k))
+        for i, value in enumerate((I64(0), threads, I64(1))):
+            b.store(value, at(b, triple, i))
         first, counts, steps = (at(b, triple, k) for k in range(3))
         args = [opaque(b, member), first, counts, steps, team, I64(0), I64(1), b.trunc(threads, I32)]
         call(b, _PARALLEL_FOR_TYPE, parallel_for, args)

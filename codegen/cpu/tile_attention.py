@@ -14,11 +14,10 @@ they are, whatever their widths. Where attention is causal, keys behind a tile's
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from jitgrad.ir.scalar import Fn
 
 from ..loops.attention import AttentionKernel
+from . import llvm_ir as ir
 from .emit_types import I64, splat, splat_constant
 from .tile_attention_builder import AttentionBuilder
 

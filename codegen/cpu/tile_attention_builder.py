@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from llvmlite import ir
-
 from jitgrad.ir.dtypes import float32
 from jitgrad.ir.scalar import Fn
 
 from ..loops.attention import ATTENTION_SLOTS, AttentionKernel
+from . import llvm_ir as ir
 from .emit_math import math_function, random_word
 from .emit_types import I32, I64, lane_order, ramp_constant, splat, splat_constant, undefined
 from .tile_builder import TileBuilder

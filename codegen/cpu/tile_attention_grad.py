@@ -21,9 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from llvmlite import ir
-
 from ..loops.attention import AttentionKernel
+from . import llvm_ir as ir
 from .emit_types import I64
 from .tile_attention_builder import AttentionBuilder
 
@@ -284,7 +283,7 @@ class _AttentionGrad(AttentionBuilder):
     def _to_keys(self, queries: _Queries, keys: _Keys, ahead: ir.Value, k: ir.Value, rows: int) -> None:
         """What some keys and values get from the block's queries."""
         n, pitch = self.n, self.n("key_block")
-        start = I64(0)
+        start: ir.Value = I64(0)
         if self.kernel.is_causal:
             start = self.minimum(self.maximum(self.sum(ahead, k), 0), queries.count)
         for factors, source, by_row, target, width in (

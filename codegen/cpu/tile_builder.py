@@ -5,16 +5,15 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Final
 
-from llvmlite import ir
-
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 
 from ..loops.tile import SLOTS
 from . import emit_convert
+from . import llvm_ir as ir
 from .emit_types import I1, I32, I64, POINTER, memory_type, ramp_constant, register_type, splat, splat_constant
+from .shared import square_copy
 from .tile_memory import counted, declared, masked_read, masked_write, suffix
-from .tile_square import square_copy
 
 _KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64])
 _CACHE_LINE: Final = 64

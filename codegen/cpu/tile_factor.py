@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from llvmlite import ir
-
 from ..loops.tile import TileKernel
+from . import llvm_ir as ir
 from .emit_types import I64
 from .tile_builder import TileBuilder
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from llvmlite import ir
-
 from ..loops.tile import PHASE_SLOTS, SLOTS, TileKernel
+from . import llvm_ir as ir
 from .emit_types import I64
 from .tile_builder import Numbers, TileBuilder
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from llvmlite import ir
-
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.ops.broadcast import accumulator_dtype
 
 from . import emit_convert
-from .emit_types import HALF_TYPES, I32, I64, POINTER, memory_type, register_type, splat_constant
+from . import llvm_ir as ir
+from .emit_types import HALF_TYPES, I32, I64, POINTER, memory_type, plain, register_type, splat_constant
 
 
 @contextmanager
@@ -23,7 +22,7 @@ def counted(b: ir.IRBuilder, stop: ir.Value, step: int = 1, start: ir.Value | No
     b.position_at_end(head)
     index = b.phi(I64)
     index.add_incoming(start, before)
-    yield index
+    yield plain(b, index)
     following = b.add(index, I64(step))
     index.add_incoming(following, b.block)
     b.cbranch(b.icmp_signed("<", following, stop), head, after)
@@ -64,5 +63,4 @@ def suffix(kind: ir.Type) -> str:
 
 def declared(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Function:
     """The function of that name, declared if it is not yet."""
-    found = module.globals.get(name)
-    return ir.Function(module, kind, name) if found is None else found
+    return module.declared(name, kind)

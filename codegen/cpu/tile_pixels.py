@@ -10,9 +10,8 @@ A weight is read as it is, [o, c, ...], in the type that sums are in.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ..loops.tile import TileKernel
+from . import llvm_ir as ir
 from .emit_types import I64
 from .tile_planes import PlanesBuilder
 

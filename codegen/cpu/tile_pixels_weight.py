@@ -12,9 +12,8 @@ Results are [strands, o, c, ...]; strands are added up later, one after another.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ..loops.tile import TileKernel
+from . import llvm_ir as ir
 from .emit_types import I64, lane_order
 from .tile_planes import PlanesBuilder
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ..loops.tile import TileKernel
+from . import llvm_ir as ir
 from .emit_types import I32, I64, lane_order, undefined
 from .tile_builder import Numbers, TileBuilder
 
@@ -86,9 +85,9 @@ class PlanesBuilder(TileBuilder):
         if step == 1:
             return self.read(address)
         if step == 2:
-            halves = [self.read(self.at(address, k * lanes, wide=True)) for k in range(2)]
-            return b.shuffle_vector(*halves, lane_order(tuple(range(0, 2 * lanes, 2))))
-        found = undefined(self.vector)
+            low, high = (self.read(self.at(address, k * lanes, wide=True)) for k in range(2))
+            return b.shuffle_vector(low, high, lane_order(tuple(range(0, 2 * lanes, 2))))
+        found: ir.Value = undefined(self.vector)
         for k in range(lanes):
             one = b.load(self.at(address, k * step, wide=True), typ=self.element)
             found = b.insert_element(found, one, I32(k))

@@ -3,7 +3,7 @@
     void copy(source, source pitch, rows, mask of columns, target, target pitch, columns, mask of rows)
 
 Pitches are in elements. `rows` and `columns` say how many of the square there are; the lanes for rows that there are
-not are zero, and written where the mask of rows says so. One function serves all kernels of a module.
+not are zero, and written where the mask of rows says so. One function serves all kernels of a process (`shared.py`).
 """
 
 from __future__ import annotations
@@ -11,30 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from llvmlite import ir
-
 from jitgrad.ir.dtypes import DType
 
+from . import llvm_ir as ir
 from .emit_square import exchanged
 from .emit_types import I1, I64, POINTER, memory_type, splat_constant
-from .tile_memory import counted, declared, masked_read, masked_write, wide_vector
+from .tile_memory import counted, masked_read, masked_write, wide_vector
 
 _CACHE_LINE: Final = 64
 
 
-def square_copy(module: ir.Module, source: DType, target: DType, lanes: int) -> ir.Function:
-    """The function from elements of `source` to elements of `target`."""
-    name = f"square.{source.name}.{target.name}.{lanes}"
-    found = module.globals.get(name)
-    if found is not None:
-        return found
+def square_copy_type(lanes: int) -> ir.FunctionType:
+    """The function's type."""
     mask = ir.VectorType(I1, lanes)
-    kinds = [POINTER, I64, I64, mask, POINTER, I64, I64, mask]
-    function = declared(module, name, ir.FunctionType(ir.VoidType(), kinds))
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    _SquareCopy(function, source, target, lanes).build()
-    return function
+    return ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, mask, POINTER, I64, I64, mask])
+
+
+def build_square_copy(module: ir.Module, name: str, source: DType, target: DType, lanes: int) -> None:
+    """Add the function from elements of `source` to elements of `target`."""
+    _SquareCopy(ir.Function(module, square_copy_type(lanes), name), source, target, lanes).build()
 
 
 class _SquareCopy:
@@ -71,7 +66,7 @@ class _SquareCopy:
             ends.append(b.block)
             b.branch(after)
         b.position_at_end(after)
-        joined = []
+        joined: list[ir.Value] = []
         for values in zip(*results, strict=True):
             phi = b.phi(self.vector)
             for value, end in zip(values, ends, strict=True):
@@ -95,8 +90,8 @@ class _SquareCopy:
         zero = splat_constant(self.vector.element, 0.0, self.lanes)
         for i in range(self.lanes):
             self.b.store(zero, self._place(i))
-        with counted(self.b, self.function.args[2]) as i:
-            self.b.store(self._row(i), self._place(i))
+        with counted(self.b, self.function.args[2]) as row:
+            self.b.store(self._row(row), self._place(row))
         return [self.b.load(self._place(i), typ=self.vector) for i in range(self.lanes)]
 
     def _store(self, i: ir.Value, value: ir.Value) -> None:
@@ -112,6 +107,6 @@ class _SquareCopy:
     def _store_some(self, columns: list[ir.Value]) -> list[ir.Value]:
         for i, column in enumerate(columns):
             self.b.store(column, self._place(i))
-        with counted(self.b, self.function.args[6]) as i:
-            self._store(i, self.b.load(self._place(i), typ=self.vector))
+        with counted(self.b, self.function.args[6]) as number:
+            self._store(number, self.b.load(self._place(number), typ=self.vector))
         return []

@@ -13,9 +13,8 @@ Where there are few input channels, and columns are not dilated, the kernel's wi
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ..loops.tile import TileKernel
+from . import llvm_ir as ir
 from .emit_types import I64
 from .tile_builder import Numbers, TileBuilder
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from llvmlite import ir
-
 from ..loops.attention import ATTENTION, ATTENTION_GRAD, STRANDS_SUM, AttentionKernel
 from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, FACTOR, PIXELS, PIXELS_WEIGHT, PRODUCT, TURNED, TileKernel
+from . import llvm_ir as ir
 from .options import EmitOptions
 from .tile_attention import emit_attention
 from .tile_attention_grad import emit_attention_grad, emit_sum_of_strands

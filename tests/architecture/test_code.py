@@ -16,6 +16,7 @@ CONTAINERS = {
 # (module, name) of a module's global that functions change: why it can't live in an object.
 MUTABLE_GLOBALS: dict[tuple[str, str], str] = {
     ("jitgrad.ir.scalar", "_TABLE"): "expressions are interned, so that they compare by identity",
+    ("jitgrad.codegen.cpu.llvm_ir.types", "_TABLE"): "types are interned, so that they compare by identity",
     ("jitgrad.functions.registry", "FUNCTIONS"): "a registry, filled while the modules load",
 }
 

@@ -203,3 +203,33 @@ def test_dumps_of_a_kernel():
     assert "tanh.f32" in native.llvm_ir()
     assert "define" in native.optimised_ir() and "<" in native.optimised_ir()
     assert native.symbol in native.assembly()
+
+
+def test_kernels_from_disk_bring_the_functions_that_they_share(tmp_path):
+    """A product whose second factor is transposed packs it by squares."""
+    code = """
+import sys, numpy as np, jitgrad as jg
+rng = np.random.default_rng(0)
+x, w = (jg.from_numpy(rng.standard_normal((96, 80), np.float32)) for _ in range(2))
+y = jg.compile(lambda x, w: x @ w.t())(x, w).numpy()
+np.testing.assert_allclose(y, x.numpy() @ w.numpy().T, rtol=1e-4, atol=1e-4)
+print(jg.counters.counters.kernels, y.sum().hex() if hasattr(y.sum(), "hex") else float(y.sum()).hex())
+"""
+    env = {**os.environ, "JITGRAD_CACHE_DIR": str(tmp_path), "JITGRAD_CACHE_GRAPHS": "0"}
+
+    def run():
+        return subprocess.check_output([sys.executable, "-c", code], env=env, text=True).split()
+
+    first = run()
+    entries = [path for path in tmp_path.rglob("*") if path.is_file()]
+    shared = [path for path in entries if path.name.startswith("module-") and _defines_a_square(path.read_bytes())]
+    assert int(first[0]) > 0 and shared
+    assert run() == ["0", first[1]]
+    for path in shared:
+        path.unlink()
+    again = run()
+    assert again[1] == first[1]
+
+
+def _defines_a_square(code):
+    return b"jitgrad_square_float32_float32" in code
