@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 from jitgrad.ir import dtypes
 from jitgrad.ir.control import WhileLoop
 from jitgrad.ir.graph import Value
+from jitgrad.ir.tracked import always_equal
+from jitgrad.ir.types import TensorType
 
 from .arena import Arena
 from .conv.target import DEFAULT_TARGET, TileTarget
@@ -119,6 +121,10 @@ def kernels_of(plan: Plan) -> list[AnyKernel]:
         if isinstance(step, ControlStep):
             found.update(dict.fromkeys(k for p in plan.inner[step].plans for k in kernels_of(p)))
     return list(found)
+
+
+def _is_alike(a: TensorType, b: TensorType) -> bool:
+    return a.dtype is b.dtype and always_equal(a.shape, b.shape)
 
 
 def _needs_host(step: Step) -> bool:
@@ -282,7 +288,7 @@ class _Planner:
         places = self.plan.places
         for old in self.reads[n] if isinstance(step, KernelStep) else ():
             dies = self.last_use[old] == n and places[old].region == "arena" and old not in self.outputs
-            if dies and old.type == value.type and self._take_over(n, old, value):
+            if dies and _is_alike(old.type, value.type) and self._take_over(n, old, value):
                 places[value] = places[old]
                 return
         self._place_in_arena(value, value.type.nbytes)

@@ -29,6 +29,7 @@ from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.slicing import Pad, Slice
+from jitgrad.ir.tracked import always_equal
 from jitgrad.ir.types import Shape, TensorType
 
 from ..loops.tile import TileOp
@@ -208,7 +209,7 @@ def unpacked_weight_gradient(b: Builder, parts: Value, op: TileWeightGrad, weigh
     """The gradient of a weight [o, c, ...] from the result of `TileWeightGrad`."""
     outputs, inputs, *kernel = weight
     rank, groups = len(kernel), op.groups
-    whole = b(Sum((0,)), parts) if op.strands > 1 else b(Reshape(parts.shape[1:]), parts)
+    whole = b(Reshape(parts.shape[1:]), parts) if always_equal(op.strands, 1) else b(Sum((0,)), parts)
     each, length = outputs // groups, op.run_length(inputs)
     sizes = (groups, *kernel[:-1], length, each) if op.is_merged else (groups, length, *kernel, each)
     whole = b(Slice((0,) * len(sizes), sizes, (1,) * len(sizes)), whole)

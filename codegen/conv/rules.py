@@ -16,7 +16,7 @@ from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.rewrite import Rules
-from jitgrad.ir.tracked import computed, decided
+from jitgrad.ir.tracked import always_equal, computed, decided
 from jitgrad.ir.types import TensorType
 
 from .launch import block_width, scratch_bytes
@@ -142,7 +142,7 @@ class _Lowering:
         if computed(_bytes_of, pixel_weight_numbers, op, x.type, y.type) > MOST_SCRATCH_BYTES:
             return None
         parts = b(op, x, y)
-        whole = b(Sum((0,)), parts) if op.strands > 1 else b(Reshape(parts.shape[1:]), parts)
+        whole = b(Reshape(parts.shape[1:]), parts) if always_equal(op.strands, 1) else b(Sum((0,)), parts)
         return (b(Convert(x.type.dtype), whole) if x.type.dtype is not whole.type.dtype else whole,)
 
 

@@ -19,6 +19,7 @@ from typing import Final
 from jitgrad.ir.graph import Node
 from jitgrad.ir.op import ScanOp
 from jitgrad.ir.scalar import Const, Expr
+from jitgrad.ir.tracked import always_equal
 from jitgrad.ir.types import Shape
 
 from ..loops.ir import LoopVar, loop_var
@@ -199,11 +200,11 @@ class _Fuser:
         if len(group.roots) >= _MAX_ROOTS or len(reads) > _MAX_READS or group.weight + root.weight > _MAX_WEIGHT:
             return None
         if root.reduction is not None:
-            same = root.domain == group.domain and group.axes in (None, root.reduction.axes)
+            same = always_equal(root.domain, group.domain) and group.axes in (None, root.reduction.axes)
             if not same or not self._reads_fit(group, root, Level.FULL, root.reduction.axes):
                 return None
             return Level.OUTER
-        if root.domain == group.domain and self._reads_fit(group, root, Level.FULL, group.axes):
+        if always_equal(root.domain, group.domain) and self._reads_fit(group, root, Level.FULL, group.axes):
             return Level.FULL
         if group.axes is not None and self._is_outer(group, root):
             return Level.OUTER
@@ -221,7 +222,7 @@ class _Fuser:
 
     def _is_outer(self, group: Group, root: Root) -> bool:
         rank = len(root.domain)
-        if outer_index(group, rank) is None or root.domain != outer_shape(group, rank):
+        if outer_index(group, rank) is None or not always_equal(root.domain, outer_shape(group, rank)):
             return False
         inside = any(self.owner.get(r.number) is group for r in root.reads)
         return inside and self._reads_fit(group, root, Level.OUTER, group.axes)
@@ -274,7 +275,7 @@ def _same(index: tuple[Expr, ...], want: tuple[Expr, ...], shape: Shape) -> bool
     if len(index) != len(want):
         return False
     pairs = zip(index, want, shape)
-    return all(a is b or (n == 1 and (isinstance(a, Const) or isinstance(b, Const))) for a, b, n in pairs)
+    return all(a is b or (always_equal(n, 1) and (isinstance(a, Const) or isinstance(b, Const))) for a, b, n in pairs)
 
 
 def form_groups(analysis: Analysis) -> Fusion:

@@ -10,6 +10,7 @@ from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.graph import Value
 from jitgrad.ir.scalar import Const, Expr, Number
+from jitgrad.ir.tracked import always_equal
 from jitgrad.ir.types import Shape
 
 from ..fuse.element import ZERO, Element, Index, RuntimeNumber, postorder, rebuild
@@ -205,7 +206,7 @@ class KernelBuilder:
         names: tuple[str, ...] = ()
         for place in reversed(range(len(shape))):
             entry, n = index[place], shape[place]
-            if n == 1 and entry is ZERO:
+            if entry is ZERO and always_equal(n, 1):
                 continue
             if not (isinstance(entry, LoopVar) and entry in self.merged):
                 total.add(affine_of(entry, self.finish), stride)
@@ -219,7 +220,7 @@ class KernelBuilder:
     def _is_flat(self, shape: Shape, index: Index) -> bool:
         """Whether an index runs through all of a value as `flat` does."""
         assert self.flat is not None
-        entries = [(e, n) for e, n in zip(index, shape) if not (n == 1 and e is ZERO)]
+        entries = [(e, n) for e, n in zip(index, shape) if not (e is ZERO and always_equal(n, 1))]
         same = len(entries) == len(self.flat[0]) and all(e is v for (e, _), v in zip(entries, self.flat[0]))
         return same and all(isinstance(e, LoopVar) and self.extents.get(e) == n for e, n in entries[1:])
 

@@ -19,6 +19,7 @@ from ..ops.rounding import Ceil, Floor, FloorDivide, Remainder, Round, Trunc
 from ..ops.select import Convert
 from ..ops.shape import Reshape
 from ..rewrite import Rules
+from ..tracked import always_equal
 from .literals import is_number, made_by, operand_of, producer
 
 ARITHMETIC: Final = Rules()
@@ -208,7 +209,7 @@ def reduction_of_ones(b: Builder, node: Node) -> Value | None:
     """Reducing axes of length 1, or none, where the fold of one element is that element."""
     (x,) = node.operands
     assert isinstance(node.op, Reduction)
-    if any(x.shape[a] != 1 for a in node.op.axes) or node.result.type.dtype is not x.type.dtype:
+    if not all(always_equal(x.shape[a], 1) for a in node.op.axes) or node.result.type.dtype is not x.type.dtype:
         return None
     if (isinstance(node.op, Sum) and not is_exact(x)) or (isinstance(node.op, Prod) and _is_complex(x)):
         return None
