@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jitgrad.ir.dtypes import float32
+from jitgrad.ir import dtypes
+from jitgrad.ir.dtypes import DType, float32
 from jitgrad.ir.op import View
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.slicing import Slice
@@ -41,16 +42,17 @@ _ref = weakref.ref
 class KnownView:
     """View ops, and the NumPy calls that show an array of a certain shape through them, one after the other."""
 
-    __slots__ = ("ops", "rest", "show")
+    __slots__ = ("keeps_dtype", "ops", "rest", "show")
 
-    def __init__(self, ops: tuple[View, ...], shape: tuple[int, ...]) -> None:
+    def __init__(self, ops: tuple[View, ...], shape: tuple[int, ...], dtype: DType = float32) -> None:
         self.ops = ops
         index = _one_index(ops)
         shows: list[Show] = [] if index is None else [index]
-        type_ = TensorType(shape, float32)
+        type_ = TensorType(shape, dtype)
         for op in ops if index is None else ():
             shows.append(op.prepared(type_.shape))
             (type_,) = op.infer(type_)
+        self.keeps_dtype = type_.dtype is dtype
         self.show, *self.rest = shows
 
     def of(self, mode: Mode, t: Tensor, data: Any) -> Tensor | None:
@@ -59,14 +61,15 @@ class KnownView:
         for show in self.rest:
             shown = show(shown)
         owner = shown.base
-        if owner is not data and (owner is None or owner is not data.base):
+        recorded = t._requires_grad and mode.grad
+        if (owner is not data and (owner is None or owner is not data.base)) or (recorded and not self.keeps_dtype):
             return None
         out = Tensor()
         out._data = shown
         out._node = out._grad = out._hooks = None  # type: ignore[attr-defined]
         out._index, out._requires_grad = 0, False
         share(out, t, self.ops)
-        if t._requires_grad and mode.grad:
+        if recorded:
             _record(mode, t, self.ops, out)
         return out
 
@@ -162,7 +165,8 @@ class _Itself:
 def known(f: F) -> F:
     """`f`, whose results are views of its first argument that follow from its shape and from the other arguments.
 
-    Whether a view is possible may follow from strides, too.
+    If there are dtypes among these, results may follow from that of the tensor; whether a view is possible may follow
+    from strides.
     """
     calls: Memo[Any] = Memo(limit=_KEPT)
     get = calls.get
@@ -177,11 +181,11 @@ def known(f: F) -> F:
             return f(*args, **kwargs)
         rest: Any = args[1:]
         if kwargs:
-            rest = exact((*rest, *kwargs.items()))
+            rest = exact((*rest, *kwargs.items()), data.dtype)
         else:
             for x in rest:
                 if x.__class__ is not int:
-                    rest = exact(rest)
+                    rest = exact(rest, data.dtype)
                     break
         if rest is None:
             return f(*args, **kwargs)
@@ -199,8 +203,11 @@ def known(f: F) -> F:
     return function  # type: ignore[return-value]
 
 
-def exact(values: Sequence[Any]) -> tuple[Any, ...] | None:
-    """A key for arguments that tells equal values of different types apart; None if there is more than integers."""
+def exact(values: Sequence[Any], dtype: Any) -> tuple[Any, ...] | None:
+    """A key for arguments that tells equal values of different types apart; None if there is more than integers.
+
+    A dtype stands beside `dtype`, that of the tensor.
+    """
     key: list[Any] = []
     for x in values:
         kind = x.__class__
@@ -209,10 +216,12 @@ def exact(values: Sequence[Any]) -> tuple[Any, ...] | None:
         elif kind is bool:
             key.append((bool, x))
         elif isinstance(x, (tuple, list)):
-            inner = exact(x)
+            inner = exact(x, dtype)
             if inner is None:
                 return None
             key.append((kind, inner))
+        elif kind is DType:
+            key += x, dtype
         else:
             return None
     return tuple(key)
@@ -227,7 +236,7 @@ def _learnt(t: Tensor, made: Any) -> Any:
         base, chain = (t, ()) if own is None else (own.base, own.ops)
         if info is None or info.base is not base or info.ops[: len(chain)] != chain or info.ops == chain:
             return None
-        return KnownView(info.ops[len(chain) :], t._data.shape)
+        return KnownView(info.ops[len(chain) :], t._data.shape, dtypes.FROM_NUMPY[t._data.dtype])
     if made.__class__ is not tuple and made.__class__ is not list:
         return None
     views = [_learnt(t, x) for x in made]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -82,11 +83,25 @@ class Windows(View):
     def reference(self, *operands: Array) -> Array:
         """The same memory with other strides."""
         (x,) = operands
-        strides = list(x.strides)
-        inner = [x.strides[a] * d for a, d in zip(self.axes, self.dilations, strict=True)]
+        return np.lib.stride_tricks.as_strided(x, self.shape_of(x.shape), self._strides(x.strides))
+
+    def prepared(self, shape: Shape) -> Callable[[Array], Array]:
+        """The same in one step, of arrays that lie without gaps."""
+        wanted = self.shape_of(shape)
+
+        def show(x: Array) -> Array:
+            if not x.flags.c_contiguous or x.dtype.kind == "V":  # bfloat16 has no buffers
+                return self.reference(x)
+            return np.ndarray(wanted, x.dtype, x, 0, self._strides(x.strides))
+
+        return show if math.prod(wanted) else self.reference
+
+    def _strides(self, strides: Sequence[int]) -> tuple[int, ...]:
+        """Those of the windows in memory that has `strides`."""
+        outer = list(strides)
         for axis, step in zip(self.axes, self.steps, strict=True):
-            strides[axis] *= step
-        return np.lib.stride_tricks.as_strided(x, self.shape_of(x.shape), (*strides, *inner))
+            outer[axis] *= step
+        return (*outer, *[strides[a] * d for a, d in zip(self.axes, self.dilations, strict=True)])
 
     def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
         """The element at `window * step + place * dilation`."""

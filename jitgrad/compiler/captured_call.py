@@ -13,7 +13,7 @@ from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Graph, Node, Value
-from jitgrad.ir.op import Op, View
+from jitgrad.ir.op import Op
 from jitgrad.ir.ops import check
 from jitgrad.ir.ops.argmax import ArgMax, ArgMin
 from jitgrad.ir.ops.history import WithHistory
@@ -110,13 +110,14 @@ def make(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     try:
         with nullcontext() if recorded else no_grad():
             body = trace_body(None, types, function)
-        if body.captured or not _is_fresh(body.outputs, body.inputs) or not (given or body.draws):
+        if body.captured or not _are_made(body.outputs) or not (given or body.draws):
             return None
         if sum([v.type.numel for v in body.outputs]) > SMALL or any(d.more is not None for d in body.draws):
             return None
         with no_grad(), _undrawn(body.draws):
-            if not is_row_major(f(*args, **kwargs)):
-                return None
+            found = _listed(f(*args, **kwargs))
+        if not is_row_major(found) or any(np.may_share_memory(x._data, t._data) for x in found for t in given):
+            return None
         needs = [recorded and t._requires_grad for t in given]
         return _compiled(body, needs, results.make)
     except (Uncapturable, JitgradError):
@@ -151,14 +152,9 @@ def _is_own(result: Any) -> bool:
     return bool(result._data.flags.c_contiguous)
 
 
-def _is_fresh(outputs: Sequence[Value], inputs: Sequence[Value]) -> bool:
-    """Whether the results are computed, each of its own."""
-    for v in outputs:
-        while v.node is not None and isinstance(v.node.op, View):
-            v = v.node.operands[0]
-        if v in inputs:
-            return False
-    return bool(outputs) and len(set(outputs)) == len(outputs)
+def _are_made(outputs: Sequence[Value]) -> bool:
+    """Whether the results are those of nodes, each of its own."""
+    return bool(outputs) and all(v.node is not None for v in outputs) and len(set(outputs)) == len(outputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,12 @@ from ..arrays import is_page_locked, page_locked
 from ..backend import DeviceArray
 from ..errors import located
 from ..layouts import as_memory_format, contiguous_format, memory_format, preserve_format, strided
+from ..memo import Memo
 from ..tensor import Tensor, end_trace, truth, wrap
 from .dims import normalize_dim
 from .registry import public
+
+_steps: Memo[tuple[int, ...]] = Memo(limit=1024)  # strides in elements, by those in bytes and the size of an element
 
 
 def _layout(t: Tensor) -> np.ndarray[Any, Any]:
@@ -74,8 +77,8 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     """
     data = self._data
     array = data if data.__class__ is np.ndarray else _layout(self)
-    size = array.itemsize
-    steps = tuple([s // size for s in array.strides])
+    key = array.strides, array.itemsize
+    steps = _steps.get(key) or _steps.add(key, tuple([s // key[1] for s in key[0]]))
     return steps if dim is None else steps[normalize_dim(dim, self.ndim)]
 
 

@@ -24,6 +24,10 @@ CALLS = {
     "cross entropy": lambda x, y, i: F.cross_entropy(x, i[:, 0]),
     "a view inside": lambda x, y, i: jg.einsum("ij,kj->ki", x, y),
     "unbiased, of both": lambda x, y, i: jg.var_mean(x),
+    "flip": lambda x, y, i: x.flip(0, 1),
+    "tile": lambda x, y, i: x.tile(2, 1),
+    "repeat_interleave": lambda x, y, i: x.repeat_interleave(2, 0),
+    "a type": lambda x, y, i: (x.half(), i.float()),
 }
 
 

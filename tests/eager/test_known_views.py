@@ -10,6 +10,7 @@ from jitgrad.ir.op import View
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.ops.slicing import Diagonal, Slice
+from jitgrad.ir.ops.windows import Windows
 from jitgrad.ir.registry import REGISTRY
 
 CALLS = {
@@ -36,6 +37,7 @@ CALLS = {
     "a new axis": lambda x: x[:, None, ..., 0],
     "a place of an axis of length 1": lambda x: x[:, :1][0, 0],
     "flatten to itself": lambda x: x.flatten(1, 1),
+    "the same type": lambda x: x[0].view(jg.float32),
 }
 
 
@@ -110,6 +112,15 @@ def test_equal_arguments_of_other_types_are_refused_as_at_first():
             x.unsqueeze(4)
 
 
+def test_bits_of_another_type_follow_from_the_type():
+    for _ in range(3):
+        assert jg.zeros(2).view(jg.int32).dtype is jg.int32 and jg.zeros(2, dtype=jg.float64).view(jg.int32).shape == (
+            4,
+        )
+        leaf = jg.ones(2, requires_grad=True)
+        assert not leaf.view(jg.int32).requires_grad and leaf.view(jg.float32).requires_grad
+
+
 def test_what_strides_forbid_is_refused_though_the_shape_is_known():
     for _ in range(3):
         assert jg.zeros(3, 2).view(6).shape == (6,)
@@ -133,7 +144,8 @@ VIEWS = [
     (Reshape((3, 4)), (2, 6)), (Permute((1, 0)), (2, 3)), (Flip((1,)), (2, 3)), (BroadcastTo((2, 3, 4)), (3, 1)),
     (BroadcastTo((0, 3)), (3,)), (BroadcastTo((5,)), ()), (Slice((1, 0), (1, 2), (1, 2)), (2, 4)),
     (Slice((), (), ()), ()),
-    (Diagonal(1, 0, 1), (2, 3)),
+    (Diagonal(1, 0, 1), (2, 3)), (Windows((0, 1), (2, 1), (1, 2), (2, 1)), (4, 3)),
+    (Windows((0,), (2,), (1,), (1,)), (3, 0)),
 ]  # fmt: skip
 
 
