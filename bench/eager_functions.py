@@ -119,6 +119,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    if args.part != "medium":
+        torch.set_num_threads(1)  # as the work is too small for more; its own idle threads would disturb
     _load_code_generation()
     rows = []
     for row in {"small": small, "medium": medium, "gradients": gradients}[args.part](args.only):
