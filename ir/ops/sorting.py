@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from .creation import zeros_like
 from .indexing import ScatterAdd
 from .shape import Reshape
 
+_COUNTED: Final = 1 << 15  # elements, from which PyTorch sorts vectors of integers digit by digit
 __all__ = ["KthValue", "Sort", "TopK"]
 
 
@@ -62,7 +64,8 @@ class Sort(_Taking):
     """The elements along `axis` from small to large, or from large to small, and their indices as int64.
 
     If `stable`, equal elements keep their order; else more than 16 are ordered as PyTorch does (see
-    `jitgrad.ir.unstable_order`). NaN counts as larger than any number.
+    `jitgrad.ir.unstable_order`), which sorts long vectors of integers digit by digit, and so stably. NaN counts as
+    larger than any number.
 
     >>> import jitgrad as jg
     >>> jg.sort(jg.tensor([3, 1, 2])).indices
@@ -82,7 +85,8 @@ class Sort(_Taking):
 
     def taken(self, arrange: Arrange, x: Array) -> Array:
         """All of them, in order."""
-        return order(x, self.descending, self.stable, arrange)
+        counted = x.ndim == 1 and x.size >= _COUNTED and x.dtype.kind in "iu" and not self.descending
+        return order(x, self.descending, self.stable or counted, arrange)
 
 
 @op

@@ -32,8 +32,6 @@ from .pointwise import check_tensor, convert, expand, filled
 from .reductions import ValuesAndIndices, check_lengths
 from .registry import numpy_names, public
 
-_COUNTED = 1 << 15  # elements, from which PyTorch sorts vectors of integers digit by digit
-
 
 @public(out=True)
 @numpy_names
@@ -46,13 +44,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | 
     >>> jg.sort(jg.tensor([3, 1, 2])).values
     tensor([1, 2, 3])
     """
-    kept = bool(stable) or _is_counted(input, descending)
-    return _sorted(input, normalize_dim(dim, input.ndim), bool(descending), kept)
-
-
-def _is_counted(x: Tensor, descending: bool) -> bool:
-    """Whether PyTorch sorts a vector of integers digit by digit, which is stable."""
-    return x.ndim == 1 and x.dtype.kind == "int" and not descending and x.shape[0] >= _COUNTED
+    return _sorted(input, normalize_dim(dim, input.ndim), bool(descending), bool(stable))
 
 
 def _sorted(x: Tensor, axis: int, descending: bool, stable: bool) -> ValuesAndIndices:
