@@ -81,6 +81,19 @@ def test_direction(library, report):
     )
 
 
+def test_llvmlite_is_imported_by_one_file(library, report):
+    report(
+        [
+            source.at(node, f"{source.module} imports {name}; `codegen/cpu/llvm_ir` is what emitters write LLVM with")
+            for source in library
+            if source.module not in ("jitgrad.codegen.cpu.target", "jitgrad.cli.doctor")
+            for node in ast.walk(source.tree)
+            for name in _imported(node, source)
+            if name.split(".")[0] == "llvmlite"
+        ]
+    )
+
+
 def test_import_jitgrad_loads_nothing_heavy(tmp_path):
     code = f"import sys, jitgrad; print(*sorted(set({HEAVY!r}).intersection(sys.modules)))"
     loaded = subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True).split()
