@@ -173,7 +173,6 @@ def _template(
     recording = symbols.recording
     with _timed(stats, "prepare"):
         prepared = prepare(symbolic_graph(graph, symbols), options, tiles=tiles)
-    begin_kernels(tile_kernels(prepared, tiles), options.numerics)
     with _timed(stats, "fuse"):
         program = fuse(prepared, options)
     with _timed(stats, "plan"):
