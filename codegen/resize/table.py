@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.tracked import Changed
 
 from ..plan import Plan
-from .guess import guess
 from .outline import Outlines
 from .symbols import Symbols
 from .template import Template
@@ -31,11 +30,9 @@ class _Known:
 class Sizes:
     """A graph's numbers, and what is known of its structure."""
 
-    def __init__(self, known: _Known, graph: Graph, numbers: Sequence[Any], varying: Collection[int]) -> None:
+    def __init__(self, known: _Known, numbers: Sequence[Any]) -> None:
         self._known = known
-        self._graph = graph
         self._numbers = numbers
-        self._varying = varying
         self._before, known.numbers = known.numbers, numbers
 
     def resized(self) -> tuple[Plan, Template] | None:
@@ -50,12 +47,12 @@ class Sizes:
     def recorded(self, record: Callable[[Symbols], Template]) -> tuple[Plan, Template] | None:
         """The same by a new template. `record` makes it, by compiling with tracked numbers.
 
-        None if no number is known to vary, or after too many templates, or if it can't be compiled so.
+        None if the structure was not met at other sizes, or at too many, or if it can't be compiled so.
         """
         known = self._known
-        if len(known.templates) >= _MOST_TEMPLATES or known.failures >= _MOST_FAILURES:
+        if self._before is None or len(known.templates) >= _MOST_TEMPLATES or known.failures >= _MOST_FAILURES:
             return None
-        symbols = self._symbols()
+        symbols = Symbols(self._before, self._numbers)
         if not symbols.recording.symbols:
             return None
         try:
@@ -67,12 +64,6 @@ class Sizes:
         known.templates.append(template)
         return plan, template
 
-    def _symbols(self) -> Symbols:
-        """What differs from the numbers that were met before; at first, what may differ."""
-        if self._before is None:
-            return Symbols.guessed(self._numbers, guess(self._graph, self._numbers, self._varying))
-        return Symbols.compared(self._before, self._numbers)
-
 
 class Table:
     """Structures of graphs that have been compiled. It takes one compilation at a time."""
@@ -81,13 +72,10 @@ class Table:
         self._known: dict[Hashable, _Known] = {}
         self._outlines = Outlines()
 
-    def sizes(self, graph: Graph, key: Hashable, varying: Collection[int] = ()) -> Sizes:
-        """The sizes of `graph`; `key` is all else that compiling depends on.
-
-        `varying` are inputs whose first lengths are expected to be others at a later call.
-        """
+    def sizes(self, graph: Graph, key: Hashable) -> Sizes:
+        """The sizes of `graph`; `key` is all else that compiling depends on."""
         outline = self._outlines.of(graph)
         known = self._known.setdefault((outline.structure, key), _Known())
         while len(self._known) > _MOST_STRUCTURES:
             self._known.pop(next(iter(self._known)))
-        return Sizes(known, graph, outline.numbers, varying)
+        return Sizes(known, outline.numbers)

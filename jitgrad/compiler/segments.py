@@ -148,12 +148,11 @@ class Runnable:
 def runnable(
     segment: Segment, name: str, device: Device = CPU, observe: Callable[[], Observer | None] | None = None,
     at_once: bool = True, aliases: Mapping[int, int] = MappingProxyType({}), numerics: str = "default",
-    batches: Collection[int] = (),
 ) -> Callable[[list[Any]], list[Any]]:  # fmt: skip
     """Something that computes the segment from its inputs, as fresh arrays but for `aliases` (see `compile_graph`).
 
     Machine code where that structure was seen before under that name, or `at_once` is true, or running op by op would
-    take long; else op by op. `batches` are the inputs that may have another first length at other calls.
+    take long; else op by op.
     """
     constants = [_exact(op.value) for op in segment.constants]
     key = (segment.key, device, name, tuple(aliases.items()), numerics)
@@ -172,8 +171,8 @@ def runnable(
     if observer is not None:
         observer("traced", graph)
     executable = compile_graph(
-        graph, name=name, aliases=aliases, observer=observer, device=device, numerics=numerics, varying=batches
-    )
+        graph, name=name, aliases=aliases, observer=observer, device=device, numerics=numerics
+    )  # fmt: skip
     made = _Variant(constants, varying, executable)
     entry.variants = (*entry.variants, made)[-_MOST_VARIANTS:]
     return _fed(made, segment, device)
