@@ -107,6 +107,25 @@ def test_numbers_that_were_alike_by_chance(table):
     assert not any(k.failures for k in table._known.values())
 
 
+def test_lengths_that_equal_others_by_chance_take_the_same_template(table):
+    """A batch that equals channels, and gradients of weights that are of one strand or of several."""
+
+    def gradients(n):
+        fields = "stride=(1,), padding=(1,), dilation=(1,), groups=1"
+        forward = parse(
+            f"graph(%x: f32[{n},16,40], %w: f32[32,16,3]) -> (f32[{n},32,40]) {{"
+            f" %y = conv[{fields}](%x, %w) : f32[{n},32,40] return %y }}"
+        )
+        return gradient_graph(forward, [0, 1])
+
+    for n in (24, 40, 32, 16, 3, 200):
+        graph = gradients(n)
+        made, _ = check(graph, arrays_of(graph))
+        assert n == 24 or "resize" in made.stats.stages_ms
+    (known,) = table._known.values()
+    assert len(known.templates) == 1 and not known.failures
+
+
 def test_what_was_recorded_may_raise_at_other_numbers():
     def halves(n):
         if n % 2:
