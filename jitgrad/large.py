@@ -17,7 +17,7 @@ from jitgrad.ir.control import Scan
 from jitgrad.ir.dtypes import float64
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, View
 from jitgrad.ir.ops.linalg import MatMul
-from jitgrad.ir.ops.random import RandomInt, RandomUniform
+from jitgrad.ir.ops.random import RandomInt, RandomOp, RandomUniform
 from jitgrad.ir.ops.special_function import SinglePrecisionFunction
 from jitgrad.ir.types import TensorType
 
@@ -28,6 +28,7 @@ from .memo import Memo
 _PRIMITIVE = 1 << 17  # elements read and written, from which a kernel is used
 _COMPOSITE = 1 << 14
 _PRODUCT = 1 << 18  # multiplications
+_DRAWN = 1 << 12  # random numbers that are the same to the bit in kernels, which take a tenth of NumPy's time
 _AT_ONCE = 1 << 20
 OFTEN = (RandomUniform, RandomInt, SinglePrecisionFunction)  # what `run_often` may take
 _seen: Memo[Any] = Memo(limit=2048)
@@ -37,7 +38,7 @@ _often: Memo[Any] = Memo(limit=256)
 def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], results: Sequence[TensorType]) -> Any:
     """The results of `op` by a generated kernel, or None where NumPy serves better."""
     total = sum([t.numel for t in operands]) + sum([t.numel for t in results])
-    if total < _COMPOSITE or not config.compile or not _takes(op, total, operands):
+    if total < (_DRAWN if _is_exact_draw(op) else _COMPOSITE) or not config.compile or not _takes(op, total, operands):
         return None
     if not all(x.flags.c_contiguous for x in data):
         return None
@@ -78,13 +79,17 @@ def _native(op: Op, operands: tuple[TensorType, ...]) -> Any:
 def _takes(op: Op, total: int, operands: tuple[TensorType, ...]) -> bool:
     if isinstance(op, View) or not op.can_emit(*operands):
         return False
-    if isinstance(op, Scan):
+    if isinstance(op, Scan) or _is_exact_draw(op):
         return True
     if isinstance(op, (Pointwise, Reduction, IndexMap)):
         return total >= _PRIMITIVE
     if isinstance(op, MatMul):  # not for speed: NumPy's BLAS has threads of its own, which stall on a busy machine
         return operands[0].numel * operands[1].shape[-1] >= _PRODUCT and operands[0].dtype.is_floating_point
     return type(op).has_decomposition()
+
+
+def _is_exact_draw(op: Op) -> bool:
+    return isinstance(op, RandomOp) and op.is_exact
 
 
 def _compile(op: Op, operands: tuple[TensorType, ...]) -> Any:

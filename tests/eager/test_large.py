@@ -59,3 +59,16 @@ def test_strided_operands():
     x = jg.rand(1000, 1200)
     for _ in range(2):
         np.testing.assert_allclose(x.t().exp().numpy(), np.exp(x.numpy().T), rtol=1e-6)
+
+
+def test_draws_of_some_thousand_numbers_are_the_same_by_kernels():
+    for draw in (
+        lambda: jg.rand(70, 80), lambda: jg.rand(5001, dtype=jg.float64), lambda: jg.randint(-9, 1000, (5000,)),
+        lambda: jg.rand(9000, dtype=jg.bfloat16), lambda: jg.randint(0, 99, (100, 60), dtype=jg.int16),
+    ):  # fmt: skip
+        seen = []
+        for _ in range(3):
+            jg.manual_seed(11)
+            jg.rand(3)
+            seen.append((draw().float().numpy().tobytes(), jg.random.default_generator.offset))
+        assert seen[0] == seen[1] == seen[2]
