@@ -117,7 +117,7 @@ class CheckIndex(_Check):
     def refuse(self, x: Array) -> None:
         """Every index in range."""
         least, most = _extremes(x)
-        if most >= self.length or least < -self.length:
+        if x.size and (most >= self.length or least < -self.length):
             bad = next(int(i) for i in x.flat if not -self.length <= i < self.length)
             raise IndexRangeError(
                 f"{self.of}: index {bad} is out of bounds for dimension {self.axis} with size {self.length}"
