@@ -310,9 +310,9 @@ def store_pictures(run: Run, args: argparse.Namespace) -> None:
     plt.close(figure)
 
 
-def median_ms(seconds: list[float]) -> float:
-    """The median, without the first ones, which compile."""
-    return 1e3 * statistics.median(seconds[2:] or seconds)
+def median_ms(seconds: list[float], count: int) -> float:
+    """The median of the first `count`, without the two that compile."""
+    return 1e3 * statistics.median(seconds[2:count] or seconds)
 
 
 def report(eager: Run, compiled: Run, score: Score | None, args: argparse.Namespace) -> None:
@@ -332,7 +332,8 @@ def report(eager: Run, compiled: Run, score: Score | None, args: argparse.Namesp
         f"at most {apart.max():.1e} in {len(apart)} ({len(eager.critic_seconds)} of the critic)"
     )
     for name in ("critic", "generator"):
-        one, other = (median_ms(getattr(run, f"{name}_seconds")) for run in (eager, compiled))
+        seconds = [getattr(run, f"{name}_seconds") for run in (eager, compiled)]
+        one, other = (median_ms(of_run, len(seconds[0])) for of_run in seconds)  # the same steps of both
         compiling = max(getattr(compiled, f"{name}_seconds")[:2])
         print(
             f"  {name + ' step':<20}eager {one:.0f} ms, compiled {other:.0f} ms: {one / other:.2f} times as fast "
@@ -357,7 +358,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--penalty", type=float, default=10.0, help="weight of the gradient penalty")
     parser.add_argument("--lr", type=float, default=4e-4)
     parser.add_argument("--every", type=int, default=200, help="steps from one look at the pictures to the next")
-    parser.add_argument("--compare", type=int, default=6, help="steps taken eagerly too")
+    parser.add_argument("--compare", type=int, default=10, help="steps taken eagerly too")
     parser.add_argument("--judged", type=int, default=2000, help="pictures that the score looks at")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="tiny networks and 8 steps, to see that it runs")

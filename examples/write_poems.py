@@ -223,10 +223,9 @@ class Run:
     validation: dict[int, float] = field(default_factory=dict)  # after so many steps
     resident_mb: dict[int, float] = field(default_factory=dict)
 
-    @property
-    def step_ms(self) -> float:
-        """The median time of a step, without the first ones, which compile."""
-        return 1e3 * statistics.median(self.seconds[2:] or self.seconds)
+    def step_ms(self, count: int) -> float:
+        """The median time of the first `count` steps, without the two that compile."""
+        return 1e3 * statistics.median(self.seconds[2:count] or self.seconds)
 
 
 def resident_mb() -> float:
@@ -359,6 +358,7 @@ def poems_text(run: Run, corpus: Corpus, args: argparse.Namespace) -> str:
 def report(eager: Run, compiled: Run, corpus: Corpus, args: argparse.Namespace) -> None:
     """Print and store what the runs showed."""
     apart = max(abs(a - b) / abs(a) for a, b in zip(eager.losses, compiled.losses))
+    eager_ms, compiled_ms = (run.step_ms(len(eager.losses)) for run in (eager, compiled))  # the same steps of both
     loss, base = list(compiled.validation.values())[-1], corpus.frequencies_loss
     picture(args.out / f"{args.model}-loss.png", compiled, corpus, args.model)
     poems = poems_text(compiled, corpus, args)
@@ -371,8 +371,8 @@ def report(eager: Run, compiled: Run, corpus: Corpus, args: argparse.Namespace) 
         f"by frequencies alone {base:.3f}, {math.exp(base):.0f}\n"
         f"  losses              relative difference of eager and compiled at most {apart:.1e} "
         f"in the first {len(eager.losses)} steps\n"
-        f"  a step (median)     eager {eager.step_ms:.0f} ms, compiled {compiled.step_ms:.0f} ms: "
-        f"{eager.step_ms / compiled.step_ms:.2f} times as fast; "
+        f"  a step (median)     eager {eager_ms:.0f} ms, compiled {compiled_ms:.0f} ms: "
+        f"{eager_ms / compiled_ms:.2f} times as fast; "
         f"the first two, which compile, {compiled.seconds[0]:.1f} s and {max(compiled.seconds[1:2], default=0):.1f} s\n"
         f"  memory              {memory[0]} MB after {args.every} steps, {memory[-1]} MB at the end\n"
         f"  files               {args.out}/{args.model}-loss.png, -poems.txt, .safetensors"
@@ -393,7 +393,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dropout", type=float, default=0.15)
     parser.add_argument("--lr", type=float, help="(lstm: 4e-3, gpt: 1e-3)")
     parser.add_argument("--every", type=int, default=200, help="steps from one validation to the next")
-    parser.add_argument("--compare", type=int, default=8, help="steps taken eagerly too")
+    parser.add_argument("--compare", type=int, default=12, help="steps taken eagerly too")
     parser.add_argument("--poems", type=int, default=100, help="poems to judge at each temperature; four are shown")
     parser.add_argument("--opening", default="", help="how the poems begin")
     parser.add_argument("--seed", type=int, default=0)
