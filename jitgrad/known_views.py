@@ -64,7 +64,7 @@ class KnownView:
         recorded = t._requires_grad and mode.grad
         if (owner is not data and (owner is None or owner is not data.base)) or (recorded and not self.keeps_dtype):
             return None
-        out = Tensor()
+        out = _new(Tensor)
         out._data = shown
         out._node = out._grad = out._hooks = None  # type: ignore[attr-defined]
         out._index, out._requires_grad = 0, False

@@ -294,7 +294,7 @@ def _shortest(run: Any) -> NativeCall:
             arrays += constants
         if not enter(arrays):
             return None
-        t = Tensor()
+        t = _new(Tensor)
         t._data = out
         t._node = t._storage = t._view = t._grad = t._hooks = None  # type: ignore[attr-defined]
         t._index, t._requires_grad = 0, False
