@@ -272,8 +272,10 @@ class _Shortcut:
                 found.append(self.native.Array(len(self.items), shape, dtype, True))
                 self.items.append(self._number(source))
                 continue
-            is_grad = isinstance(source, GradSource)
-            slots, of = ((slot_offset(Tensor, "_grad"), at), source.of) if is_grad else ((at,), source)
+            slots: tuple[int, ...] = (at,)
+            of: Any = source
+            if isinstance(source, GradSource):
+                slots, of = (slot_offset(Tensor, "_grad"), at), source.of
             if not isinstance(of, (ArgumentSource, CapturedSource)) or not _is_plain(source.fetch(self.args)):
                 raise Unsuited
             owner, is_item = self._owner(of)
