@@ -14,6 +14,7 @@ from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import Op
 
 from .control import Track, layout_of
+from .conv.product_launch import is_by_vector
 from .cpu import blas, driver
 from .cpu.abi import pack_params
 from .cpu.addresses import BLAS, GEMM, INNER, SWITCH, Address, Name
@@ -177,6 +178,8 @@ class Encoder:
             case KernelStep() | TileStep():
                 for launch in launches:
                     self.kernel(launch)
+                if isinstance(step, TileStep) and is_by_vector(step.node):
+                    self.product(step.node)
             case ProductStep(node=node):
                 self.product(node)
             case ControlStep() if step.needs_host:

@@ -1,7 +1,7 @@
 """Matrix products by tile kernels: the second factor is packed, the first is read as it is.
 
     x:      [rows, inner], or [inner, rows] if `swapped`
-    packed: [blocks, inner, columns of a block]      filled up with zeros
+    packed: [blocks, inner, columns of a block]      filled up with zeros, or with nothing in particular
     result: [rows, columns]
 
 A factor that is the same in each step of a loop is packed once, in front of it, because packing is a node of its own.
@@ -9,15 +9,12 @@ A factor that is the same in each step of a loop is packed once, in front of it,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from jitgrad.ir import scalar
 from jitgrad.ir.errors import ShapeError, operand_lines
-from jitgrad.ir.op import IndexMap, Load, op
-from jitgrad.ir.scalar import Expr
+from jitgrad.ir.op import op
 from jitgrad.ir.types import TensorType
 
 from ..loops.tile import TileOp
@@ -27,57 +24,33 @@ from .target import TileTarget
 Array = np.ndarray[Any, Any]
 
 
-def _packed_type(name: str, w: TensorType, inner: int, columns: int, block: int) -> TensorType:
-    if w.ndim != 2 or block < 1:
-        raise ShapeError(f"{name}: a matrix is needed{operand_lines([w])}")
-    return w.with_shape((-(-columns // block), inner, block))
-
-
-def _packed(w: Array, block: int) -> Array:
-    blocks = -(-w.shape[1] // block)
-    padded = np.pad(w, ((0, 0), (0, blocks * block - w.shape[1])))
-    return np.ascontiguousarray(padded.reshape(w.shape[0], blocks, block).swapaxes(0, 1))
-
-
 @op
-class PackedFactor(IndexMap):
-    """A matrix [inner, columns] as [blocks, inner, `block`], zeros behind the last column."""
+class PackedFactor(TileOp):
+    """A matrix [inner, columns], or its transpose if it is `turned`, as [blocks, inner, `block`]."""
 
     block: int
+    turned: bool = False
     name = "packed_factor"
+
+    def sides(self, w: TensorType) -> tuple[int, int]:
+        """Lengths of the axes as they are multiplied."""
+        first, second = w.shape
+        return (second, first) if self.turned else (first, second)
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """One matrix."""
         (w,) = operands
-        return (_packed_type(self.name, w, w.shape[0], w.shape[-1], self.block),)
+        if w.ndim != 2 or self.block < 1:
+            raise ShapeError(f"packed_factor: a matrix is needed{operand_lines(operands)}")
+        inner, columns = self.sides(w)
+        return (w.with_shape((-(-columns // self.block), inner, self.block)),)
 
     def reference(self, *operands: Array) -> Array:
         """Padded, cut and put in order."""
-        return _packed(operands[0], self.block)
-
-    def element(self, index: tuple[Expr, ...], operands: Sequence[Load]) -> Expr:
-        """The element, or zero behind the last column."""
-        block, row, place = index
-        (w,) = operands
-        column = block * scalar.size(self.block) + place
-        return w((row, column), column < scalar.size(w.type.shape[1]))
-
-
-@op
-class TurnedFactor(TileOp):
-    """A matrix [columns, inner] packed as its transpose would be: by squares that are turned in registers."""
-
-    block: int
-    name = "turned_factor"
-
-    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """One matrix."""
-        (w,) = operands
-        return (_packed_type(self.name, w, w.shape[-1], w.shape[0], self.block),)
-
-    def reference(self, *operands: Array) -> Array:
-        """Transposed and packed."""
-        return _packed(operands[0].T, self.block)
+        w = operands[0].T if self.turned else operands[0]
+        blocks = -(-w.shape[1] // self.block)
+        padded = np.pad(w, ((0, 0), (0, blocks * self.block - w.shape[1])))
+        return np.ascontiguousarray(padded.reshape(w.shape[0], blocks, self.block).swapaxes(0, 1))
 
 
 @op
@@ -138,19 +111,13 @@ class TileProduct(TileOp):
         return product
 
 
-def factor_tile(rows: int, columns: int, lanes: int, target: TileTarget) -> TileShape:
-    """The register tile: two vectors of columns by eight rows, or what wastes less of the last block of columns.
+def factor_tile(target: TileTarget) -> TileShape:
+    """The register tile: what fits the registers, of whatever sizes the factors are.
 
-    Few rows take more vectors, so that at least eight sums are under way.
+    >>> factor_tile(TileTarget(512, 32)), factor_tile(TileTarget(256, 16))
+    (TileShape(rows=8, vectors=3), TileShape(rows=4, vectors=3))
     """
-    tall = min(rows, 8)
-    if tall < 4:
-        return TileShape(tall, max(2, -(-8 // tall)))
-    waste = {v: -(-columns // (v * lanes)) * v for v in (1, 2, 3)}
-    vectors = min((2, 3, 1), key=lambda v: waste[v] * (1.25 if v == 1 else 1.0))
-    while tall > 1 and tall * vectors + vectors + 1 > target.registers:
-        tall -= 1
-    return TileShape(tall, vectors)
+    return TileShape(8 if target.registers >= 32 else 4, 3)
 
 
-__all__ = ["FactorProduct", "PackedFactor", "TileProduct", "TurnedFactor", "factor_tile"]
+__all__ = ["FactorProduct", "PackedFactor", "TileProduct", "factor_tile"]

@@ -1,4 +1,4 @@
-"""Which matrix products become products by packed factors."""
+"""Which matrix products become tile ops, and which of their factors are packed in front of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from jitgrad.ir.op import View
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
-from jitgrad.ir.tracked import decided
 
-from .factor_ops import FactorProduct, PackedFactor, TileProduct, TurnedFactor, factor_tile
+from .factor_ops import FactorProduct, PackedFactor, TileProduct, factor_tile
 from .target import TileTarget
 
-_LEAST_ROWS: Final = 64  # outside of loops, where a factor is packed for one product
-_FEW_ROWS: Final = 512  # up to which tasks pack the second factor themselves, as each part of it has few readers
-_LEAST_WORK: Final = 1 << 15  # multiplications
+_FEW_ROWS: Final = 800  # up to which tasks pack what they need of the second factor themselves
 
 
 def pack_factors(graph: Graph, target: TileTarget) -> Graph:
@@ -40,33 +37,21 @@ class _Packing:
         return rewrite(graph, rules)
 
     def product(self, b: Builder, node: Node) -> Value | None:
-        """A product of matrices."""
+        """A product of matrices, of whatever sizes: one kernel serves them all."""
         x, w = node.operands
-        if not self._is_worth_it(node):
+        if node.result.ndim != 2 or x.type.dtype not in (dtypes.float32, dtypes.float64):
             return None
         inner, swapped = _unswapped(x)
-        if isinstance(inner.node.op if inner.node else None, View) and not _is_reshape(inner):
-            return None  # a copy that BLAS does without
         source, turned = _unswapped(w)
-        straight = source.node is None or not isinstance(source.node.op, View) or _is_reshape(source)
-        if straight and not self.in_loop and (swapped or x.shape[0] <= _FEW_ROWS):
+        if not _is_in_memory(inner):
+            return None  # a copy that BLAS does without
+        if not self.in_loop and not _is_in_memory(source):
+            return None
+        if not self.in_loop and x.shape[0] <= _FEW_ROWS:
             return b(TileProduct((swapped, turned)), inner, source)
-        lanes = self.target.lanes(x.type.dtype)
-        block = decided(_vectors, x.shape[0], w.shape[1], lanes, self.target) * lanes
-        packed = b(TurnedFactor(block), source) if turned and straight else b(PackedFactor(block), w)
-        return b(FactorProduct(w.shape[1], swapped), inner, packed)
-
-    def _is_worth_it(self, node: Node) -> bool:
-        x, w = (v.type for v in node.operands)
-        if node.result.ndim != 2 or x.dtype not in (dtypes.float32, dtypes.float64):
-            return False
-        rows, inner = x.shape
-        least = 1 if self.in_loop else _LEAST_ROWS
-        return rows >= least and rows * inner * w.shape[1] >= _LEAST_WORK and w.shape[1] >= self.target.lanes(x.dtype)
-
-
-def _vectors(rows: int, columns: int, lanes: int, target: TileTarget) -> int:
-    return factor_tile(rows, columns, lanes, target).vectors
+        source, turned = (source, turned) if _is_in_memory(source) else (w, False)
+        block = factor_tile(self.target).vectors * self.target.lanes(x.type.dtype)
+        return b(FactorProduct(w.shape[1], swapped), inner, b(PackedFactor(block, turned), source))
 
 
 def _unswapped(v: Value) -> tuple[Value, bool]:
@@ -77,5 +62,6 @@ def _unswapped(v: Value) -> tuple[Value, bool]:
     return v, False
 
 
-def _is_reshape(v: Value) -> bool:
-    return v.node is not None and isinstance(v.node.op, Reshape)
+def _is_in_memory(v: Value) -> bool:
+    """Whether a matrix lies in memory as it is, or does once it is computed."""
+    return v.node is None or not isinstance(v.node.op, View) or isinstance(v.node.op, Reshape)

@@ -13,14 +13,13 @@ from jitgrad.ir.types import Shape, TensorType
 
 from ..loops.tile import CHANNELS, SLOTS, TileKernel
 from ..lower.kernel_builder import Launch
-from .factor_launch import factor_launch, turned_launch
-from .factor_ops import FactorProduct, TileProduct, TurnedFactor
+from .factor_ops import FactorProduct, PackedFactor, TileProduct
 from .frame import Frame, sizes
 from .ops import TileConv, TileTransposed, TileWeightGrad, kernel_of, multiplications
 from .phases import Phase, phases
 from .pixel_launch import pixel_launch, pixel_weight_launch
 from .pixel_ops import PixelConv, PixelWeightGrad
-from .product_launch import product_launch
+from .product_launch import factor_product_launch, packed_launch, tile_product_launch
 from .schedule import TileShape, Work, blocks, tile_shape
 from .target import TileTarget
 from .weight_launch import weight_gradient
@@ -39,11 +38,11 @@ def launches(node: Node, target: TileTarget) -> list[Launch]:
         case PixelWeightGrad():
             return [pixel_weight_launch(node, op, target)]
         case TileProduct():
-            return [product_launch(node, op, target)]
+            return [tile_product_launch(node, op, target)]
         case FactorProduct():
-            return [factor_launch(node, op, target)]
-        case TurnedFactor():
-            return [turned_launch(node, op, target)]
+            return [factor_product_launch(node, op, target)]
+        case PackedFactor():
+            return [packed_launch(node, op, target)]
     assert isinstance(op, TileConv | TileTransposed)
     x, weight, *bias = (v.type for v in node.operands)
     tile, lanes = tile_of(op, x, weight, target), target.lanes(weight.dtype)

@@ -2,65 +2,122 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Final
 
+from jitgrad.ir.dtypes import DType
 from jitgrad.ir.graph import Node
 
-from ..loops.tile import PRODUCT, TileKernel
+from ..loops.tile import PACKED, PACKS, PRODUCT, STRAIGHT, TURNED, TileKernel
 from ..lower.kernel_builder import Launch
-from .factor_ops import TileProduct, factor_tile
-from .schedule import MIN_TASKS, TileShape
+from .factor_ops import FactorProduct, PackedFactor, TileProduct, factor_tile
+from .schedule import MIN_TASKS
 from .target import TileTarget
 
-_PANEL_BYTES: Final = 32 << 10  # of the second factor, packed: most of a core's first cache
-_CHUNK_BYTES: Final = 256 << 10  # of the first factor in a piece of a task: a part of the second cache
-_PACKED_BYTES: Final = 128 << 10  # where it is packed
-_FEW_BLOCKS: Final = 4  # of columns, for which packing the first factor is still cheap
+_PANEL_BYTES: Final = 48 << 10  # of the second factor, packed, in a piece of the sums: a core's first cache
+_CHUNK_ROWS: Final = 256  # of the first factor in a task: a piece of them is a part of the second cache
+_PACKED_BYTES: Final = 128 << 10  # of the first factor, packed by a task
+_GROUP_BLOCKS: Final = 6  # of columns in a task, whose part of the result stays in the second cache
 _FEW_TILES: Final = 4
+_PACKED_AT_ONCE: Final = 1 << 14  # elements
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A product of [rows, inner], which is `turned` or not, and [inner, columns], which lies as `second` says."""
+
+    rows: int
+    inner: int
+    columns: int
+    turned: bool
+    second: int
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Rows and blocks of columns in a task, and terms of the sums that are packed at a time."""
+    """Into how many chunks rows are cut, and blocks of columns into groups; terms of a piece of the sums."""
 
-    rows: int
-    blocks: int
+    chunks: int
+    groups: int
     depth: int
 
 
-def product_cut(op: TileProduct, rows: int, inner: int, columns: int, tile: TileShape, lanes: int, size: int) -> Cut:
-    """How a product of elements of `size` bytes is cut.
+def product_cut(p: Shape, dtype: DType, target: TileTarget) -> Cut:
+    """How a product is cut.
 
-    >>> product_cut(TileProduct((True, False)), 1024, 2048, 256, TileShape(8, 2), 16, 4)
-    Cut(rows=128, blocks=4, depth=256)
+    >>> from jitgrad.ir import dtypes
+    >>> product_cut(Shape(1024, 2048, 256, True, PACKED), dtypes.float32, TileTarget(512, 32))
+    Cut(chunks=8, groups=2, depth=256)
     """
+    tile, lanes = factor_tile(target), target.lanes(dtype)
     width = tile.vectors * lanes
-    pieces = math.ceil(inner / (_PANEL_BYTES // (width * size)))
-    depth = math.ceil(inner / pieces / lanes) * lanes
-    blocks = math.ceil(columns / width)
-    most = _PACKED_BYTES if op.turned[0] else _CHUNK_BYTES
-    chunks, group = math.ceil(rows * depth * size / most), blocks if op.turned[0] else 1
-    while chunks * math.ceil(blocks / group) < MIN_TASKS and group > _FEW_BLOCKS:
-        group = math.ceil(group / 2)
-    while chunks * math.ceil(blocks / group) < MIN_TASKS and rows > chunks * tile.rows * _FEW_TILES:
-        chunks += 1
-    return Cut(math.ceil(rows / chunks / tile.rows) * tile.rows, group, depth)
+    pieces = max(1, math.ceil(p.inner / (_PANEL_BYTES // (width * dtype.itemsize))))
+    depth = max(1, math.ceil(p.inner / pieces / lanes)) * lanes
+    blocks, tiles = max(1, math.ceil(p.columns / width)), max(1, math.ceil(p.rows / tile.rows))
+    chunks, groups = max(1, math.ceil(p.rows / _CHUNK_ROWS)), math.ceil(blocks / _GROUP_BLOCKS)
+    if p.turned:
+        chunks, groups = max(1, math.ceil(tiles * tile.rows * depth * dtype.itemsize / _PACKED_BYTES)), 1
+    if p.second != PACKED and not p.turned:
+        groups = blocks
+    while chunks * groups < MIN_TASKS:
+        if tiles > chunks * _FEW_TILES and tiles * tile.rows * groups >= blocks * width * chunks:
+            chunks *= 2
+        elif blocks > groups:
+            groups = min(blocks, 2 * groups)
+        elif tiles > chunks * _FEW_TILES and p.second == PACKED:
+            chunks *= 2
+        else:
+            break
+    return Cut(chunks, groups, depth)
 
 
-def product_launch(node: Node, op: TileProduct, target: TileTarget) -> Launch:
-    """One launch, whose tasks are a chunk of rows by some blocks of columns; numbers as in `tile_product`."""
+def tile_product_launch(node: Node, op: TileProduct, target: TileTarget) -> Launch:
+    """One launch, of no tasks where BLAS does the work: the kernel is there for other sizes."""
     x, w = (v.type for v in node.operands)
     (rows, inner), (_, columns) = op.sides(x, 0), op.sides(w, 1)
-    lanes = target.lanes(x.dtype)
-    tile = factor_tile(rows, columns, lanes, target)
-    cut = product_cut(op, rows, inner, columns, tile, lanes, x.dtype.itemsize)
-    blocks, chunks = math.ceil(columns / (tile.vectors * lanes)), math.ceil(rows / cut.rows)
-    groups = math.ceil(blocks / cut.blocks)
-    kernel = TileKernel(PRODUCT, x.dtype, tile.rows, tile.vectors, lanes, 1, turned=op.turned)
-    slots = rows, inner, columns, cut.rows, cut.blocks, groups, blocks, cut.depth
+    shape = Shape(rows, inner, columns, op.turned[0], TURNED if op.turned[1] else STRAIGHT)
+    launch = _launch(node, shape, target)
+    return dataclasses.replace(launch, extent=0) if is_by_vector(node) else launch
+
+
+def is_by_vector(node: Node) -> bool:
+    """Whether a node is a product with one row or column, which BLAS does at the speed of memory."""
+    return isinstance(node.op, TileProduct) and 1 in node.result.shape
+
+
+def factor_product_launch(node: Node, op: FactorProduct, target: TileTarget) -> Launch:
+    """One launch."""
+    rows, inner = op.sides(node.operands[0].type)
+    return _launch(node, Shape(rows, inner, op.columns, op.swapped, PACKED), target)
+
+
+def _launch(node: Node, p: Shape, target: TileTarget) -> Launch:
+    """Its tasks are a chunk of rows by a group of blocks of columns; numbers as in `tile_product`."""
+    kernel, cut = _kernel(node, target), product_cut(p, node.result.type.dtype, target)
+    blocks = math.ceil(p.columns / (kernel.vectors * kernel.lanes))
+    first = TURNED if p.turned else STRAIGHT
+    slots = p.rows, p.inner, p.columns, cut.chunks, cut.groups, blocks, cut.depth, first, p.second
     return Launch(
-        kernel, (*node.operands, node.result), slots, (), chunks * groups, rows * columns * inner,
-        f"product in tiles of {tile.rows} by {tile.vectors * lanes}",
+        kernel, (*node.operands, node.result), slots, (), cut.chunks * cut.groups if p.rows * p.columns else 0,
+        p.rows * p.columns * p.inner, f"product in tiles of {kernel.rows} by {kernel.vectors * kernel.lanes}",
     )  # fmt: skip
+
+
+def _kernel(node: Node, target: TileTarget) -> TileKernel:
+    dtype, tile = node.result.type.dtype, factor_tile(target)
+    return TileKernel(PRODUCT, dtype, tile.rows, tile.vectors, target.lanes(dtype), 1)
+
+
+def packed_launch(node: Node, op: PackedFactor, target: TileTarget) -> Launch:
+    """One launch of the same kernel. Tasks are blocks of columns, or pieces of rows, as the matrix lies in memory."""
+    (w,), packed = node.operands, node.result.type
+    (inner, columns), blocks = op.sides(w.type), packed.shape[0]
+    chunks, groups = 1, blocks
+    if not op.turned:
+        chunks, groups = max(1, min(inner, inner * columns // _PACKED_AT_ONCE)), 1
+    second = TURNED if op.turned else STRAIGHT
+    slots = 0, inner, columns, chunks, groups, blocks, 1, PACKS, second
+    extent = chunks * groups if packed.numel else 0
+    return Launch(_kernel(node, target), (w, w, node.result), slots, (), extent, packed.numel, "a factor, packed")

@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from jitgrad.ir import dtypes
+from jitgrad.ir.builder import Builder
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.ops.linalg import transposed
 
+from ..conv.factor_ops import TileProduct
 from ..fuse.strided import MatrixLayout, contiguous_strides, matrix_layout, product_operand
 
 _NAMES: Final = {dtypes.float32: "sgemm", dtypes.float64: "dgemm"}
@@ -152,8 +155,11 @@ class Product:
 
 
 def product_of(node: Node) -> Product:
-    """How BLAS runs a `MatMul` node."""
+    """How BLAS runs a `MatMul` node, or a `TileProduct`."""
     x, y = node.operands
+    if isinstance(node.op, TileProduct):
+        views = Builder()
+        x, y = (transposed(views, v) if turned else v for v, turned in zip(node.operands, node.op.turned, strict=True))
     left, right = product_operand(x), product_operand(y)
     lhs, rhs = matrix_layout(x.shape, left.strides), matrix_layout(y.shape, right.strides)
     if lhs is None or rhs is None:

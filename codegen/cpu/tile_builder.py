@@ -19,21 +19,16 @@ _KERNEL_TYPE: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER,
 _CACHE_LINE: Final = 64
 
 
-class TileBuilder:
-    """Builds one function of the kernel ABI. `dtype` is that of elements in memory, `wide` that of registers.
+class FunctionBuilder:
+    """Builds one function. `dtype` is that of elements in memory, `wide` that of registers. Offsets are in elements."""
 
-    Offsets are in elements.
-    """
-
-    def __init__(self, module: ir.Module, symbol: str, dtype: DType, lanes: int) -> None:
+    def __init__(self, function: ir.Function, dtype: DType, lanes: int) -> None:
         self.dtype, self.wide, self.lanes = dtype, accumulator_dtype(dtype), lanes
-        self.function = ir.Function(module, _KERNEL_TYPE, symbol)
-        self.buffers, self.slots, _, self.begin, self.end = self.function.args
-        self.entry = self.function.append_basic_block("entry")
+        self.function = function
+        self.entry = function.append_basic_block("entry")
         self.cells = ir.IRBuilder(self.entry)  # stack cells, in front of everything
-        body = self.function.append_basic_block("body")
-        self.b = ir.IRBuilder(body)
-        self._body = body
+        self._body = function.append_basic_block("body")
+        self.b = ir.IRBuilder(self._body)
         self.element = register_type(self.wide, 1)
         self.vector = register_type(self.wide, lanes)
         self.zero = splat_constant(self.element, 0.0, lanes)
@@ -77,10 +72,6 @@ class TileBuilder:
             value = self.b.sdiv(value, extent)
         return [value, *reversed(found)]
 
-    def slot(self, index: int | ir.Value) -> ir.Value:
-        """Run-time number `index`."""
-        return self.b.load(self.b.gep(self.slots, [self.number(index)], source_etype=I64), typ=I64)
-
     # Control
 
     def loop(self, stop: int | ir.Value, step: int = 1, start: int | ir.Value = 0) -> AbstractContextManager[ir.Value]:
@@ -92,10 +83,6 @@ class TileBuilder:
         return self.cells.alloca(kind)
 
     # Memory
-
-    def buffer(self, index: int) -> ir.Value:
-        """The address of buffer `index`."""
-        return self.b.load(self.b.gep(self.buffers, [I64(index)], source_etype=POINTER), typ=POINTER)
 
     def scratch(self, count: ir.Value) -> ir.Value:
         """Room for `count` elements on the stack, on a cache line; to be asked for in front of all loops."""
@@ -116,11 +103,11 @@ class TileBuilder:
         """A vector into the kernel's own memory."""
         self.b.store(value, address, align=self.wide.itemsize)
 
-    def prefetch(self, address: ir.Value, writes: bool = False) -> None:
-        """Have the cache line at an address brought near, which may be one of no memory."""
+    def prefetch(self, address: ir.Value, writes: bool = False, nearness: int = 3) -> None:
+        """Have the cache line at an address brought near, which may be one of no memory: 3 is the first cache."""
         kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
         call = declared(self.b.module, "llvm.prefetch.p0", kind)
-        self.b.call(call, [address, I32(int(writes)), I32(3), I32(1)])
+        self.b.call(call, [address, I32(int(writes)), I32(nearness), I32(1)])
 
     def spread(self, address: ir.Value) -> ir.Value:
         """One element of the kernel's own memory in every lane."""
@@ -180,6 +167,22 @@ class TileBuilder:
         kind = x.type
         name = f"llvm.fma.{suffix(kind)}"
         return self.b.call(declared(self.b.module, name, ir.FunctionType(kind, [kind] * 3)), [x, y, z])
+
+
+class TileBuilder(FunctionBuilder):
+    """Builds one function of the kernel ABI."""
+
+    def __init__(self, module: ir.Module, symbol: str, dtype: DType, lanes: int) -> None:
+        super().__init__(ir.Function(module, _KERNEL_TYPE, symbol), dtype, lanes)
+        self.buffers, self.slots, _, self.begin, self.end = self.function.args
+
+    def slot(self, index: int | ir.Value) -> ir.Value:
+        """Run-time number `index`."""
+        return self.b.load(self.b.gep(self.slots, [self.number(index)], source_etype=I64), typ=I64)
+
+    def buffer(self, index: int) -> ir.Value:
+        """The address of buffer `index`."""
+        return self.b.load(self.b.gep(self.buffers, [I64(index)], source_etype=POINTER), typ=POINTER)
 
 
 class Numbers:

@@ -1,30 +1,32 @@
-"""Matrix products whose factors are packed by the tasks that need them.
+"""Matrix products, and the packing of their second factors.
 
     for each task: a chunk of rows, some blocks of columns
         for each piece of the contracted axis
             pack the chunk of `x` as [tile][term][row], if it is turned
             for each block of columns
-                pack the block of `w` as [term][column]
-                for each tile of rows
-                    registers [row][column] += x[row] * w[column], over the piece
+                pack the block of `w` as [term][column], a panel, unless it is packed already or read but once
+                multiply the rows of the chunk by the panel (see `tile_registers`)
 
-What stands in the result after one piece is where the next goes on, so that sums are added up in order. Rows behind
-the last are the last one again, and are not stored. The numbers: rows, inner, columns, rows of a chunk, blocks of a
-task, tasks side by side, blocks, terms of a piece.
+One kernel serves all sizes, factors that are transposed or not, and those that are packed in front of a product:
+[block][term][column]. The numbers: rows, inner, columns, chunks, groups of blocks, blocks, terms of a piece, and how
+the factors are come by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from ..loops.tile import TileKernel
+from ..loops.tile import PACKED, PACKS, STRAIGHT, TURNED, TileKernel
 from . import llvm_ir as ir
-from .emit_types import I1, I64
+from .emit_types import I64
 from .tile_builder import TileBuilder
+from .tile_packing import packing_function
+from .tile_registers import LINE, SHARED, tile_function
 
-_NUMBERS: Final = ("rows", "inner", "columns", "chunk", "group", "groups", "blocks", "depth")
+_NUMBERS: Final = ("rows", "inner", "columns", "chunks", "groups", "blocks", "depth", "first", "second")
 _GAP: Final = 16  # elements between packed tiles, which else begin in the same set of a cache
+
+_Range = tuple[ir.Value, ir.Value]  # where it starts, and where it stops or how many there are
 
 
 def emit_product(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
@@ -36,152 +38,172 @@ class _Product(TileBuilder):
     def __init__(self, module: ir.Module, symbol: str, kernel: TileKernel) -> None:
         super().__init__(module, symbol, kernel.dtype, kernel.lanes)
         self.kernel = kernel
+        self.tall = kernel.rows
         self.width = kernel.vectors * kernel.lanes
-        self.turns_first, self.turns_second = kernel.turned
+        self.x, self.w, self.y = (self.buffer(k) for k in range(3))
+        self.n = {name: self.slot(k) for k, name in enumerate(_NUMBERS)}
 
     def run(self) -> ir.Function:
         """The whole function."""
-        b, kernel = self.b, self.kernel
-        self.x, self.w, self.y = (self.buffer(k) for k in range(3))
-        self.n = n = {name: self.slot(k) for k, name in enumerate(_NUMBERS)}
+        b, n = self.b, self.n
+        self.is_turned = self._is("first", TURNED)
+        self.tiles = b.sdiv(self.sum(n["rows"], self.tall - 1), I64(self.tall))
+        most = self.sum(b.sdiv(self.tiles, n["chunks"]), 1)
+        self.tile_pitch = self.sum(self.product(n["depth"], self.tall), _GAP)
+        self.packed = self.scratch(b.select(self.is_turned, self.product(most, self.tile_pitch), I64(0)))
         self.panel = self.scratch(self.product(n["depth"], self.width))
-        if self.turns_first:
-            tiles = b.sdiv(self.sum(n["chunk"], kernel.rows - 1), I64(kernel.rows))
-            self.packed = self.scratch(self.product(tiles, self.sum(self.product(n["depth"], kernel.rows), _GAP)))
-        pieces = b.sdiv(self.sum(n["inner"], n["depth"], -1), n["depth"])
-        with self.loop(self.end, start=self.begin) as task:
-            chunk, group = self.split(task, n["groups"])
-            start, first = self.product(chunk, n["chunk"]), self.product(group, n["group"])
-            rows = start, self.minimum(self.sum(start, n["chunk"]), n["rows"])
-            last = self.minimum(self.sum(first, n["group"]), n["blocks"])
-            with self.loop(pieces) as piece:
-                at = self.product(piece, n["depth"])
-                terms = at, self.minimum(n["depth"], b.sub(n["inner"], at))
-                if self.turns_first:
-                    self._pack_rows(rows, terms)
-                with self.loop(last, start=first) as block:
-                    self._block(rows, terms, self.product(block, self.width))
+        self.shared = self.scratch(I64(len(SHARED) * 8 // self.wide.itemsize))
+        does_pack = self._is("first", PACKS)
+        with self.loop(self.end, start=self.begin) as task, b.if_else(does_pack) as (packs, multiplies):
+            with packs:
+                self._pack(task)
+            with multiplies:
+                self._task(task)
         return self.finish()
 
-    def _block(self, rows: tuple[ir.Value, ir.Value], terms: tuple[ir.Value, ir.Value], column: ir.Value) -> None:
-        """All rows of a chunk, for one block of columns; `terms` are the first one of a piece, and how many."""
+    def _is(self, number: str, value: int) -> ir.Value:
+        return self.b.icmp_signed("==", self.n[number], I64(value))
+
+    def _share(self, whole: ir.Value, part: ir.Value, parts: ir.Value) -> _Range:
+        """The start and stop of one of some parts that are equal but for one."""
+        start, stop = (self.b.sdiv(self.product(whole, self.sum(part, k)), parts) for k in (0, 1))
+        return start, stop
+
+    def _task(self, task: ir.Value) -> None:
         b, n = self.b, self.n
-        left = b.sub(n["columns"], column)
-        masks = [self.between(I64(0), b.sub(left, I64(v * self.lanes))) for v in range(self.kernel.vectors)]
-        if self.turns_second:
-            self._turn_columns(terms, column, left)
-        else:
-            self._pack_columns(terms, column, masks)
-        with self.loop(rows[1], step=self.kernel.rows, start=rows[0]) as row:
-            self._tile(rows, row, terms, column, masks)
+        chunk, group = self.split(task, n["groups"])
+        start, stop = (self.product(t, self.tall) for t in self._share(self.tiles, chunk, n["chunks"]))
+        rows = start, b.sub(self.minimum(stop, n["rows"]), start)
+        first, last = self._share(n["blocks"], group, n["groups"])
+        pieces = b.sdiv(self.sum(n["inner"], n["depth"], -1), n["depth"])
+        pieces = b.select(b.icmp_signed(">", pieces, I64(1)), pieces, I64(1))
+        with self.loop(pieces) as piece:
+            at = self.product(piece, n["depth"])
+            terms = at, self.minimum(n["depth"], b.sub(n["inner"], at))
+            with b.if_then(self.is_turned):
+                self._turn_rows(rows, terms)
+            with self.loop(last, start=first) as block:
+                self._multiply(rows, terms, block, self._panel(block, rows[1], terms))
 
-    # Packing
+    # The second factor
 
-    def _pack_columns(self, terms: tuple[ir.Value, ir.Value], column: ir.Value, masks: list[ir.Value]) -> None:
-        first, count = terms
-        source = self.at(self.w, self.product(first, self.n["columns"]), column)
-        with self.loop(count) as k:
-            place = self.product(k, self.n["columns"])
-            for v, mask in enumerate(masks):
-                value = self.read_some(self.at(source, place, v * self.lanes), mask)
-                self.write(self.at(self.panel, self.product(k, self.width), v * self.lanes), value)
+    def _pack(self, task: ir.Value) -> None:
+        """A task of packing in front of a product: some terms of some blocks."""
+        b, n = self.b, self.n
+        chunk, group = self.split(task, n["groups"])
+        first, stop = self._share(n["inner"], chunk, n["chunks"])
+        start, last = self._share(n["blocks"], group, n["groups"])
+        with self.loop(last, start=start) as block:
+            place = self.at(self.y, self.product(self.sum(self.product(block, n["inner"]), first), self.width))
+            self._pack_block(block, (first, b.sub(stop, first)), place)
 
-    def _turn_columns(self, terms: tuple[ir.Value, ir.Value], column: ir.Value, left: ir.Value) -> None:
-        b, inner, (first, count) = self.b, self.n["inner"], terms
-        with self.loop(count, step=self.lanes) as k:
-            there = b.sub(count, k)
-            mask = self.between(I64(0), there)
-            for v in range(self.kernel.vectors):
-                row = self.sum(column, v * self.lanes)
-                source = self.at(self.w, self.product(row, inner), first, k)
-                target = self.at(self.panel, self.product(k, self.width), v * self.lanes)
-                rows = b.sub(left, I64(v * self.lanes))
-                self.pack_square(source, inner, rows, mask, target, I64(self.width), there, self.everywhere)
+    def _panel(self, block: ir.Value, height: ir.Value, terms: _Range) -> tuple[ir.Value, ir.Value]:
+        """Where the terms of a block of columns are, and their pitch."""
+        b, n, (first, _) = self.b, self.n, terms
+        column, width = self.product(block, self.width), I64(self.width)
+        is_packed = self._is("second", PACKED)
+        is_whole = b.icmp_signed("<=", self.sum(column, width), n["columns"])
+        is_once = b.and_(is_whole, b.icmp_signed("<=", height, I64(self.tall)))
+        is_direct = b.and_(self._is("second", STRAIGHT), is_once)
+        with b.if_then(b.icmp_signed("==", b.zext(b.or_(is_packed, is_direct), I64), I64(0))):
+            self._pack_block(block, terms, self.panel)
+        packed = self.at(self.w, self.product(self.sum(self.product(block, n["inner"]), first), width))
+        direct = self.at(self.w, self.product(first, n["columns"]), column)
+        panel = b.select(is_packed, packed, b.select(is_direct, direct, self.panel))
+        return panel, b.select(is_direct, n["columns"], width)
 
-    def _pack_rows(self, rows: tuple[ir.Value, ir.Value], terms: tuple[ir.Value, ir.Value]) -> None:
-        """Term by term, because each is a run of memory, and two are far apart."""
-        b, n, tall, (start, stop), (first, count) = self.b, self.n, self.kernel.rows, rows, terms
+    def _following(self, block: ir.Value, first: ir.Value) -> tuple[ir.Value, ...]:
+        """Where the next block is, of which each tile brings some lines near: their pitches by tile, term and line."""
+        b, n, vectors = self.b, self.n, self.kernel.vectors
+        line = I64(LINE // self.wide.itemsize)
+        column = self.product(self.sum(block, 1), self.width)
+        packed = self.sum(self.product(column, n["inner"]), self.product(first, self.width))
+        straight = self.sum(self.product(first, n["columns"]), column)
+        turned = self.sum(self.product(column, n["inner"]), first)
+        ways = zip(
+            (packed, self.product(n["depth"], vectors), I64(vectors), line),
+            (straight, n["columns"], n["columns"], line),
+            (turned, self.product(n["inner"], vectors), I64(1), n["inner"]),
+            strict=True,
+        )  # fmt: skip
+        is_packed, is_turned = self._is("second", PACKED), self._is("second", TURNED)
+        return tuple([b.select(is_packed, p, b.select(is_turned, t, s)) for p, s, t in ways])
+
+    def _pack_block(self, block: ir.Value, terms: _Range, target: ir.Value) -> None:
+        b, n, kernel = self.b, self.n, self.kernel
+        function = packing_function(b.module, self.dtype, self.lanes, kernel.vectors)
+        is_turned = b.zext(self._is("second", TURNED), I64)
+        b.call(function, [self.w, n["inner"], n["columns"], is_turned, block, *terms, target])
+
+    # The first factor
+
+    def _turn_rows(self, rows: _Range, terms: _Range) -> None:
+        """As [tile][term][row], term by term, because each is a run of memory, and two are far apart."""
+        b, n, tall, (start, height), (first, count) = self.b, self.n, self.tall, rows, terms
         kind = ir.VectorType(self.element, tall)
-        whole = b.sub(stop, b.srem(b.sub(stop, start), I64(tall)))
+        whole = b.sub(height, b.srem(height, I64(tall)))
         with self.loop(count) as k:
-            source = self.at(self.x, self.product(self.sum(first, k), n["rows"]))
+            source = self.at(self.x, self.product(self.sum(first, k), n["rows"]), start)
             place = self.product(k, tall)
-            with self.loop(whole, step=tall, start=start) as row:
+            with self.loop(whole, step=tall) as row:
                 value = b.load(self.at(source, row), align=self.wide.itemsize, typ=kind)
-                b.store(value, self.at(self._packed_tile(b.sub(row, start)), place), align=self.wide.itemsize)
-            with self.loop(stop, start=whole) as row:
-                target = self.at(self._packed_tile(b.sub(whole, start)), place, b.sub(row, whole))
+                target = self.at(self._packed_tile(b.sdiv(row, I64(tall))), place)
+                b.store(value, target, align=self.wide.itemsize)
+            with self.loop(height, start=whole) as row:
+                target = self.at(self._packed_tile(b.sdiv(whole, I64(tall))), place, b.sub(row, whole))
                 b.store(self.read_one(self.at(source, row)), target)
 
-    def _packed_tile(self, row: ir.Value) -> ir.Value:
-        """Where the tile is that begins with a row of the chunk, which a tile begins with."""
-        return self.at(
-            self.packed, self.product(row, self.n["depth"]), self.b.sdiv(self.product(row, _GAP), I64(self.kernel.rows))
-        )
+    def _packed_tile(self, number: ir.Value) -> ir.Value:
+        return self.at(self.packed, self.product(number, self.tile_pitch))
 
     # Sums
 
-    def _tile(
-        self, rows: tuple[ir.Value, ir.Value], row: ir.Value, terms: tuple[ir.Value, ir.Value], column: ir.Value,
-        masks: list[ir.Value],
-    ) -> None:  # fmt: skip
-        b, n, tall = self.b, self.n, self.kernel.rows
-        left = b.sub(rows[1], row)
-        target = self.at(self.y, self.product(row, n["columns"]), column)
-        sums = [[self.cell(self.vector) for _ in masks] for _ in range(tall)]
-        places = [
-            [self.at(target, self.product(n["columns"], r), v * self.lanes) for v in range(len(masks))]
-            for r in range(tall)
-        ]
-        with b.if_else(b.icmp_signed(">", terms[0], I64(0))) as (goes_on, begins):
-            with goes_on:
-                self._for_each(left, sums, places, masks, self._resume)
-            with begins:
-                for cell in (c for cells in sums for c in cells):
-                    b.store(self.zero, cell)
-        self._add_up(rows, row, terms, sums)
-        self._for_each(left, sums, places, masks, self._keep)
+    def _multiply(self, rows: _Range, terms: _Range, block: ir.Value, panel: tuple[ir.Value, ir.Value]) -> None:
+        """The rows of a chunk by a panel: as wide as the panel, or one vector after another if few columns are left."""
+        b, n, (start, height), (first, count) = self.b, self.n, rows, terms
+        column = self.product(block, self.width)
+        left = b.sub(n["columns"], column)
+        x, *pitches = self._first_factor(start, first)
+        y = self.at(self.y, self.product(start, n["columns"]), column)
+        goes_on = b.zext(b.icmp_signed(">", first, I64(0)), I64)
+        place, by_tile, *ahead = self._following(block, first)
+        following = self.at(self.w, place), by_tile
+        self._share_numbers([*panel, *pitches, count, n["columns"], left, goes_on, *ahead])
+        vectors = self.kernel.vectors
+        narrow = b.icmp_signed("<=", left, I64((vectors - 1) * self.lanes))
+        with b.if_else(narrow) as (is_narrow, is_wide):
+            with is_narrow, self.loop(left, step=self.lanes) as v:
+                self._share_numbers([self.at(panel[0], v)])
+                b.store(b.sub(left, v), self._shared(SHARED.index("left")))
+                self._tiles(1, x, self.at(y, v), height, following)
+            with is_wide:
+                self._tiles(vectors, x, y, height, following)
 
-    def _for_each(
-        self, left: ir.Value, sums: list[list[ir.Value]], places: list[list[ir.Value]], masks: list[ir.Value],
-        act: Callable[[ir.Value, ir.Value, ir.Value], None],
-    ) -> None:  # fmt: skip
-        """Do something with each cell and its place in the result, as far as there are `left` rows."""
-        b = self.b
-        nowhere = ir.Constant(ir.VectorType(I1, self.lanes), [0] * self.lanes)
-        with b.if_else(b.icmp_signed(">=", left, I64(self.kernel.rows))) as (whole, part):
-            with whole:
-                for cells, addresses in zip(sums, places):
-                    for cell, address, mask in zip(cells, addresses, masks):
-                        act(cell, address, mask)
-            with part:
-                for r, (cells, addresses) in enumerate(zip(sums, places)):
-                    is_there = b.icmp_signed("<", I64(r), left)
-                    for cell, address, mask in zip(cells, addresses, masks):
-                        act(cell, address, b.select(is_there, mask, nowhere))
+    def _share_numbers(self, values: list[ir.Value]) -> None:
+        """Put down what tiles share, from the first on."""
+        for k, value in enumerate(values):
+            self.b.store(value, self._shared(k))
 
-    def _resume(self, cell: ir.Value, address: ir.Value, mask: ir.Value) -> None:
-        self.b.store(self.read_some(address, mask), cell)
+    def _shared(self, index: int) -> ir.Value:
+        return self.b.gep(self.shared, [I64(index)], source_etype=I64)
 
-    def _keep(self, cell: ir.Value, address: ir.Value, mask: ir.Value) -> None:
-        self.write_some(address, self.b.load(cell, typ=self.vector), mask)
+    def _tiles(
+        self, vectors: int, x: ir.Value, y: ir.Value, height: ir.Value, following: tuple[ir.Value, ir.Value]
+    ) -> None:
+        """All rows, tile by tile."""
+        b, n, tall = self.b, self.n, self.tall
+        by_tile = b.load(self._shared(SHARED.index("tile_pitch")), typ=I64)
+        function = tile_function(b.module, self.dtype, self.lanes, tall, vectors)
+        with self.loop(height, step=tall) as row:
+            number = b.sdiv(row, I64(tall))
+            b.call(function, [
+                self.shared, self.at(x, self.product(number, by_tile)), self.at(y, self.product(row, n["columns"])),
+                b.sub(height, row), self.at(following[0], self.product(number, following[1])),
+            ])  # fmt: skip
 
-    def _add_up(
-        self, rows: tuple[ir.Value, ir.Value], row: ir.Value, terms: tuple[ir.Value, ir.Value],
-        sums: list[list[ir.Value]],
-    ) -> None:  # fmt: skip
-        """The innermost loop."""
-        b, n, tall, (start, stop), (first, count) = self.b, self.n, self.kernel.rows, rows, terms
-        if self.turns_first:
-            packed = self._packed_tile(b.sub(row, start))
-        else:
-            numbers = [self.minimum(self.sum(row, r), b.sub(stop, I64(1))) for r in range(tall)]
-            places = [self.at(self.x, self.product(r, n["inner"]), first) for r in numbers]
-        with self.loop(count) as k:
-            here = self.at(self.panel, self.product(k, self.width))
-            factors = [self.read(self.at(here, v * self.lanes)) for v in range(self.kernel.vectors)]
-            term = self.at(packed, self.product(k, tall)) if self.turns_first else None
-            for r, cells in enumerate(sums):
-                value = self.spread(self.at(places[r], k) if term is None else self.at(term, r))
-                for factor, cell in zip(factors, cells):
-                    b.store(self.fma(value, factor, b.load(cell, typ=self.vector)), cell)
+    def _first_factor(self, start: ir.Value, first: ir.Value) -> tuple[ir.Value, ...]:
+        """Where a chunk starts, and its pitches: by row, term, tile and line."""
+        b, inner, tall = self.b, self.n["inner"], self.tall
+        straight = self.at(self.x, self.product(start, inner), first), inner, I64(1), self.product(inner, tall), inner
+        turned = self.packed, I64(1), I64(tall), self.tile_pitch, I64(_GAP)
+        return tuple([b.select(self.is_turned, *pair) for pair in zip(turned, straight, strict=True)])

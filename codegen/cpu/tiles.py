@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ..loops.attention import ATTENTION, ATTENTION_GRAD, STRANDS_SUM, AttentionKernel
-from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, FACTOR, PIXELS, PIXELS_WEIGHT, PRODUCT, TURNED, TileKernel
+from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, PIXELS, PIXELS_WEIGHT, PRODUCT, TileKernel
 from . import llvm_ir as ir
 from .options import EmitOptions
 from .tile_attention import emit_attention
 from .tile_attention_grad import emit_attention_grad, emit_sum_of_strands
-from .tile_factor import emit_factor, emit_turned
 from .tile_forward import emit_forward
 from .tile_pixels import emit_pixels
 from .tile_pixels_weight import emit_pixels_weight
@@ -19,8 +18,8 @@ from .tile_weight import emit_weight_gradient
 
 _EMITTERS: Final = {
     CHANNELS: emit_forward, CHANNELS_WEIGHT: emit_weight_gradient,
-    PIXELS: emit_pixels, PIXELS_WEIGHT: emit_pixels_weight, FACTOR: emit_factor,
-    TURNED: emit_turned, PRODUCT: emit_product,
+    PIXELS: emit_pixels, PIXELS_WEIGHT: emit_pixels_weight,
+    PRODUCT: emit_product,
 }  # fmt: skip
 
 

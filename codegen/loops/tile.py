@@ -13,8 +13,8 @@ from .ir import Buffer, Stmt
 
 CHANNELS, CHANNELS_WEIGHT = "channels", "channels weight"
 PIXELS, PIXELS_WEIGHT = "pixels", "pixels weight"
-FACTOR, TURNED = "factor", "turned"  # a matrix product by a packed factor, and the packing of a transposed one
-PRODUCT = "product"  # one that packs its factors
+PRODUCT = "product"  # of two matrices
+STRAIGHT, TURNED, PACKED, PACKS = range(4)  # how its factors are come by; or what is done instead
 
 _NUMBERS: Final = (
     "groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks",
@@ -43,7 +43,7 @@ class TileKernel:
 
     `form` says which loops. `rows` by `vectors` registers of `lanes` elements are summed up at a time; neighbouring
     rows of a tile are `step` elements of the input apart. With `has_bias` and `has_relu`, sums get those before they
-    are stored. `turned` says which factors of a product are transposed.
+    are stored.
     """
 
     form: str
@@ -54,7 +54,6 @@ class TileKernel:
     step: int
     has_bias: bool = False
     has_relu: bool = False
-    turned: tuple[bool, bool] = (False, False)
 
     @property
     def wide(self) -> DType:
@@ -64,8 +63,6 @@ class TileKernel:
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """Input, weight, bias if there is one, result; or input, output, the weight's gradient."""
-        if self.form == TURNED:
-            return Buffer(self.dtype, "in"), Buffer(self.wide, "out")
         if self.form in (CHANNELS_WEIGHT, PIXELS_WEIGHT):
             return Buffer(self.dtype, "in"), Buffer(self.dtype, "in"), Buffer(self.wide, "out")
         weights = 2 if self.has_bias else 1

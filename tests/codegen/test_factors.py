@@ -1,15 +1,16 @@
-"""Matrix products by tile kernels over packed factors."""
+"""Matrix products by tile kernels: one kernel for all sizes."""
 
 import numpy as np
 import pytest
 
 from jitgrad.codegen import compile_graph, set_num_threads
-from jitgrad.codegen.conv.factor_ops import FactorProduct, PackedFactor, TileProduct, TurnedFactor, factor_tile
-from jitgrad.codegen.conv.product_launch import product_cut
-from jitgrad.codegen.conv.schedule import TileShape
+from jitgrad.codegen.cache import COUNTERS
+from jitgrad.codegen.conv.factor_ops import FactorProduct, PackedFactor, TileProduct, factor_tile
+from jitgrad.codegen.conv.product_launch import Shape, product_cut
 from jitgrad.codegen.conv.target import TileTarget
 from jitgrad.codegen.cpu.threads import get_num_threads
 from jitgrad.codegen.fuse import TileStep
+from jitgrad.codegen.loops.tile import PACKED, STRAIGHT, TURNED
 from jitgrad.codegen.options import CompileOptions
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
@@ -35,20 +36,16 @@ def expected(arrays, turned):
     return x @ w
 
 
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        (64, 32, 16),
-        (67, 33, 19),
-        (100, 200, 65),
-        (129, 5, 257),
-        (65, 300, 33),
-        (71, 40, 100),
-        (600, 70, 33),
-        (203, 700, 300),
-    ],
-)
+TURNS = [(False, False), (True, False), (False, True), (True, True)]
+SIZES = [
+    (2, 3, 2), (1, 300, 7), (5, 300, 1), (8, 1, 48), (7, 600, 50), (64, 32, 16), (67, 33, 19), (100, 200, 65),
+    (129, 5, 257), (65, 300, 33), (71, 40, 100), (600, 70, 33), (203, 700, 300), (257, 513, 97), (900, 300, 70),
+    (0, 4, 5), (5, 0, 4), (4, 5, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", TURNS)
+@pytest.mark.parametrize("sizes", SIZES)
 def test_values(sizes, turned):
     for dtype, rtol in ((dtypes.float32, 1e-5), (dtypes.float64, 1e-13)):  # sums of up to 300 products
         graph, arrays = product(*sizes, turned, dtype)
@@ -56,19 +53,32 @@ def test_values(sizes, turned):
         assert any(isinstance(s, TileStep) for s in compiled.steps)
         want = expected(arrays, turned)
         for _ in range(2):
-            np.testing.assert_allclose(compiled(arrays)[0], want, rtol=rtol, atol=rtol * np.abs(want).max())
+            np.testing.assert_allclose(compiled(arrays)[0], want, rtol=rtol, atol=rtol * np.abs(want).max(initial=1))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+def test_one_kernel_serves_all_sizes(dtype):
+    compile_graph(product(2, 3, 4, dtype=dtype)[0])
+    before = COUNTERS.compiled
+    for turned in TURNS:
+        for sizes in SIZES:
+            compile_graph(product(*sizes, turned, dtype)[0])
+    assert COUNTERS.compiled == before
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
-def test_registers_of_other_machines(bits):
-    graph, arrays = product(70, 40, 37, (True, True))
-    compiled = compile_graph(graph, options=CompileOptions(vector_bits=bits))
-    want = expected(arrays, (True, True))
-    np.testing.assert_allclose(compiled(arrays)[0], want, rtol=1e-5, atol=1e-4)
+@pytest.mark.parametrize("turned", TURNS)
+def test_registers_of_other_machines(bits, turned):
+    for sizes in ((70, 40, 37), (900, 90, 61)):
+        graph, arrays = product(*sizes, turned)
+        compiled = compile_graph(graph, options=CompileOptions(vector_bits=bits))
+        np.testing.assert_allclose(compiled(arrays)[0], expected(arrays, turned), rtol=1e-5, atol=1e-4)
 
 
-def test_the_same_bits_for_any_number_of_threads():
-    graph, arrays = product(300, 128, 300, (True, False))
+@pytest.mark.parametrize("turned", TURNS)
+@pytest.mark.parametrize("sizes", [(300, 128, 300), (40, 600, 400), (900, 40, 100)])
+def test_the_same_bits_for_any_number_of_threads(sizes, turned):
+    graph, arrays = product(*sizes, turned)
     compiled, before = compile_graph(graph), get_num_threads()
     found = []
     try:
@@ -81,12 +91,17 @@ def test_the_same_bits_for_any_number_of_threads():
         np.testing.assert_array_equal(found[0], other)
 
 
-@pytest.mark.parametrize("sizes", [(8, 64, 64), (64, 4, 8), (64, 64, 7), (0, 64, 64), (64, 0, 64)])
-def test_what_is_too_small_is_left_to_blas(sizes):
-    graph, arrays = product(*sizes)
-    compiled = compile_graph(graph)
-    assert not any(isinstance(s, TileStep) for s in compiled.steps)
-    np.testing.assert_allclose(compiled(arrays)[0], expected(arrays, (False, False)), rtol=1e-5, atol=1e-5)
+def test_what_is_behind_the_factors_is_not_read():
+    """NaN around the memory of the factors, which whole vectors at the end of a row or column would reach."""
+    for turned in TURNS:
+        for sizes in ((70, 35, 19), (900, 35, 50), (3, 20, 5)):
+            graph, arrays = product(*sizes, turned)
+            framed = [np.full(a.size + 256, np.nan, np.float32) for a in arrays]
+            for frame, a in zip(framed, arrays, strict=True):
+                frame[128 : 128 + a.size] = a.ravel()
+            views = [f[128 : 128 + a.size].reshape(a.shape) for f, a in zip(framed, arrays, strict=True)]
+            want = expected(arrays, turned)
+            np.testing.assert_allclose(compile_graph(graph)(views)[0], want, rtol=1e-5, atol=1e-4)
 
 
 def test_a_slice_is_not_copied():
@@ -103,7 +118,7 @@ def test_a_slice_is_not_copied():
 
 def test_one_factor_is_packed_once():
     b = Builder()
-    x, y = (b.input(TensorType((600, 50), dtypes.float32)) for _ in range(2))
+    x, y = (b.input(TensorType((1000, 50), dtypes.float32)) for _ in range(2))
     w = b.input(TensorType((50, 40), dtypes.float32))
     compiled = compile_graph(b.build([b(MatMul(), x, w), b(MatMul(), y, w)]))
     assert len(compiled.steps) == 3
@@ -113,7 +128,7 @@ def test_references_and_rules():
     w = np.arange(15.0).reshape(5, 3)
     packed = PackedFactor(2).reference(w)
     assert packed.shape == (2, 5, 2) and packed[1, :, 1].tolist() == [0] * 5
-    np.testing.assert_array_equal(TurnedFactor(2).reference(w.T), packed)
+    np.testing.assert_array_equal(PackedFactor(2, True).reference(w.T), packed)
     x = np.ones((4, 5))
     np.testing.assert_array_equal(FactorProduct(3).reference(x, packed), x @ w)
     np.testing.assert_array_equal(FactorProduct(3, True).reference(x.T, packed), x @ w)
@@ -130,21 +145,27 @@ def test_references_and_rules():
         PackedFactor(2).infer(types[1])
 
 
-def test_tasks_of_a_product_are_many_and_fit_a_stack():
-    for turned in (False, True):
-        for rows, inner, columns in ((64, 64, 64), (128, 784, 512), (512, 3, 10000), (4000, 4000, 65), (65, 5000, 300)):
-            for size, lanes in ((4, 16), (8, 8), (4, 4)):
-                tile = TileShape(8, 2)
-                cut = product_cut(TileProduct((turned, False)), rows, inner, columns, tile, lanes, size)
-                packed = cut.rows * cut.depth if turned else 0
-                assert (packed + cut.depth * 2 * lanes) * size <= 384 << 10
-                assert cut.rows % tile.rows == 0 and cut.depth % lanes == 0 and cut.blocks >= 1
+def test_tasks_of_a_product_fit_a_stack():
+    target = TileTarget(512, 32)
+    tile = factor_tile(target)
+    for second in (STRAIGHT, TURNED, PACKED):
+        for turned in (False, True):
+            for rows, inner, columns in (
+                (64, 64, 64),
+                (128, 784, 512),
+                (512, 3, 10000),
+                (4000, 4000, 65),
+                (65, 5000, 300),
+            ):
+                for dtype in (dtypes.float32, dtypes.float64):
+                    cut = product_cut(Shape(rows, inner, columns, turned, second), dtype, target)
+                    packed = (-(-rows // tile.rows) // cut.chunks + 1) * tile.rows * cut.depth if turned else 0
+                    panel = cut.depth * tile.vectors * target.lanes(dtype)
+                    assert (packed + panel) * dtype.itemsize <= 384 << 10
+                    assert cut.depth % target.lanes(dtype) == 0 and cut.chunks >= 1 and cut.groups >= 1
 
 
 def test_tiles_fit_the_registers():
-    for target in (TileTarget(128, 16), TileTarget(256, 16), TileTarget(512, 32)):
-        for rows in (1, 2, 3, 5, 8, 100):
-            for columns in (8, 10, 33, 65, 512):
-                tile = factor_tile(rows, columns, target.lanes(dtypes.float32), target)
-                assert 1 <= tile.rows <= min(rows, 8) and tile.vectors >= 1
-                assert tile.rows * tile.vectors + tile.vectors + 1 <= target.registers or tile.rows < 4
+    for target in (TileTarget(128, 16), TileTarget(128, 32), TileTarget(256, 16), TileTarget(512, 32)):
+        tile = factor_tile(target)
+        assert tile.rows * tile.vectors + tile.vectors + 1 <= target.registers

@@ -59,9 +59,9 @@ def test_a_graph_met_again_is_bound_and_not_compiled(folder, monkeypatch):
     again = compile_graph(layer(5))
     assert again._running is None and COUNTERS.compiled == before
     np.testing.assert_array_equal(again(x)[0], expected)
-    assert again.stats.compiled == 0 and again.stats.reused == again.stats.kernels == 1
-    assert [type(s).__name__ for s in again.plan.steps] == ["ProductStep", "KernelStep"]  # compiled when asked for
-    assert "matmul" in again.dump()["graph"]
+    assert again.stats.compiled == 0 and again.stats.reused == again.stats.kernels == 2
+    assert [type(s).__name__ for s in again.plan.steps] == ["TileStep", "KernelStep"]  # compiled when asked for
+    assert "tile_product" in again.dump()["graph"]
 
 
 PROGRAM = """
