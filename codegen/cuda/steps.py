@@ -10,8 +10,10 @@ import numpy as np
 
 from jitgrad.ir.errors import JitgradError
 from jitgrad.ir.graph import Node, Value
+from jitgrad.ir.interpreter import apply_reference
+from jitgrad.ir.op import Op
+from jitgrad.ir.ops.arranging import Arranging, arrange_in_places
 
-from ..cpu.arrange import apply_on_host
 from ..lower import Launch, Operand, Scratch, nbytes_of
 from ..plan import CopyStep, Place, Plan
 from .products import BatchedProduct, product_of
@@ -162,6 +164,11 @@ class HostValue:
             g.runtime.to_device(_address(pointers, self.spot), plain, stream, True)
 
 
+def _apply(op: Op, operands: Sequence[Array]) -> Sequence[Array]:
+    """One op through NumPy. Equal elements stay in their order, as with the libraries of devices."""
+    return op.arranged(arrange_in_places, operands[0]) if isinstance(op, Arranging) else apply_reference(op, operands)
+
+
 @dataclass(frozen=True, slots=True)
 class RunOnHost:
     """An op without a kernel: operands to the host, NumPy, results back."""
@@ -184,7 +191,7 @@ class RunOnHost:
         """Run it; errors carry the user's line."""
         arrays = [o.fetch(g, pointers, stream) for o in self.operands]
         try:
-            found = apply_on_host(self.node.op, arrays)
+            found = _apply(self.node.op, arrays)
         except JitgradError as error:
             error.attach_location(str(self.node.location) if self.node.location else None)
             raise
