@@ -1,5 +1,6 @@
 """Graphs of every kind, by family: what the CUDA backend is compiled and simulated on."""
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -117,11 +118,11 @@ def recurrent_step() -> list[Graph]:
     return step_graphs(net, lambda m, x: m(x)[0].square().mean(), (rand(3, 5, 6),))
 
 
-STEPS: dict[str, Family] = {
-    "perceptron step": mlp_step,
-    "convolutional step": cnn_step,
-    "attention step": attention_step,
-    "recurrent step": recurrent_step,
+STEPS: dict[str, Family] = {  # each made once: a graph that was compiled before is not compiled again
+    "perceptron step": functools.cache(mlp_step),
+    "convolutional step": functools.cache(cnn_step),
+    "attention step": functools.cache(attention_step),
+    "recurrent step": functools.cache(recurrent_step),
 }
 
 
