@@ -76,7 +76,7 @@ def jitgrad_checks(count: int) -> dict[str, Run]:
         return call_key(function._f, leaves, structure, known=function._recollections.recall())
 
     return {
-        "guards and key": lambda: shortcut(args), "guards, at length": lambda: spec.guards.hold(args),
+        "guards and key": lambda: shortcut(args, {}), "guards, at length": lambda: spec.guards.hold(args),
         "key of the arguments, at length": key,
     }  # fmt: skip
 

@@ -18,6 +18,9 @@ _WORD = 8
 CLASS = object.__basicsize__ - _WORD  # where an object's class is
 TAG_MASK = (1 << 32) - 1
 _TAG = 384  # in CPython from 3.8 on
+_MANAGED_DICT = 1 << 4  # flag of classes whose instances have their dict in front of them, and where:
+_DICT_IN_FRONT = -3 * _WORD
+_DEFINITION = types.MemberDescriptorType.__basicsize__ - _WORD  # where a slot's descriptor has the slot's definition
 DICT_LENGTH = object.__basicsize__  # where a dict holds the number of its entries
 
 
@@ -34,6 +37,29 @@ def cell_offset() -> int:
     """Where a closure's cell holds its content."""
     value = object()
     return _offset_of(types.CellType(value), value)
+
+
+def dict_offset(x: Any) -> int | None:
+    """Where an object holds the dict of its attributes, which it has from now on; None if that is not known here."""
+    cls = type(x)
+    offset = _DICT_IN_FRONT if cls.__flags__ & _MANAGED_DICT else cls.__dictoffset__
+    if not offset or (offset < 0 and offset != _DICT_IN_FRONT):
+        return None
+    attributes = x.__dict__
+    is_there = ctypes.c_size_t.from_address(id(x) + offset).value == id(attributes)
+    return offset if type(attributes) is dict and is_there else None
+
+
+def described_offset(slot: types.MemberDescriptorType, x: Any, address: int) -> int | None:
+    """Where `x` holds the object at `address`, as this attribute of its class tells; None if it does not.
+
+    The class may have code that runs when an object is made, set or deleted, so none is made to find it by looking.
+    """
+    definition = ctypes.c_size_t.from_address(id(slot) + _DEFINITION).value
+    offset = ctypes.c_ssize_t.from_address(definition + 2 * _WORD).value
+    if not 0 < offset <= type(x).__basicsize__ - _WORD:
+        return None
+    return offset if ctypes.c_size_t.from_address(id(x) + offset).value == address else None
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,6 +30,7 @@ SCALARS = frozenset(_SCALARS)
 _FIXED = (*_SCALARS, DType, Tensor, type, types.ModuleType, np.generic, Counted, WatchedDict, WatchedList,
           types.BuiltinFunctionType)  # fmt: skip
 _LONG = 64
+EMPTY: Final = object()
 _HASHED_BYTES = 65_536  # larger arrays that become tensors are data: read anew at each call, and not compared
 HIDDEN = frozenset({"__wrapped__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__"})
 
@@ -141,10 +142,10 @@ class _Walk:
             return (Same(m), self.of(np.random.mtrand._rand)) if self.reads.has("random") else Same(m)
         if m is sys or is_library(m.__name__):
             return Same(m)
-        names, namespace = self.reads.names, vars(m)
-        chosen = [(n, namespace[n]) for n in names if n in namespace]
+        namespace = vars(m)
+        chosen = [(n, namespace[n]) for n in self.reads.names if n in namespace]
         if is_standard(m.__name__):
-            chosen = [(n, v) for n, v in chosen if not isinstance(v, _STATELESS) and not _is_plain_function(v)]
+            chosen = [(n, v) for n, v in chosen if has_state(v)]
         return (Same(m), self.pairs(chosen))
 
     def cls(self, c: type) -> Hashable:
@@ -175,7 +176,7 @@ class _Walk:
 
     def _extra(self, x: Any, kind: type) -> Hashable:
         """What instances of a user's container class hold beside their items."""
-        if not kind.__flags__ & _HEAP or is_standard(kind.__module__):
+        if not kind.__flags__ & HEAP or is_standard(kind.__module__):
             return None
         return (self.pairs(self.reads.among(getattr(x, "__dict__", {}))), self.of(kind))
 
@@ -206,18 +207,15 @@ class _Walk:
         kind = type(x)
         if type(getattr(kind, "__next__", None)) is types.WrapperDescriptorType:
             return (Same(x), self._iterator(x))
-        if not kind.__flags__ & _HEAP:
-            return Same(x)
+        if not kind.__flags__ & HEAP:
+            attributes = getattr(x, "__dict__", None)  # a namespace's, or an exception's
+            return Same(x) if attributes is None else (Same(x), self.pairs(self.reads.among(attributes)))
         if is_library(kind.__module__):
             return (Same(x), self.pairs(vars(x).items()) if hasattr(x, "__dict__") else None)
         if is_standard(kind.__module__) and isinstance(x, Mapping):
             return (Same(x), self.mapping(dict(x)))
         attributes = list(self.reads.among(getattr(x, "__dict__", {})))
-        for base in kind.__mro__:
-            slots = base.__dict__.get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                if self.reads.has(name) and name not in HIDDEN and hasattr(x, name):
-                    attributes.append((name, getattr(x, name)))
+        attributes += [(s.__name__, value) for s in slots_of(kind, self.reads) if (value := held(s, x)) is not EMPTY]
         return (Same(x), self.pairs(attributes), self.of(kind))
 
     def _iterator(self, x: Any) -> Hashable:
@@ -230,7 +228,7 @@ class _Walk:
                 return None
 
 
-_HEAP = 1 << 9  # flag of classes made by Python code
+HEAP: Final = 1 << 9  # flag of classes made by Python code
 _STATELESS = (type, types.ModuleType)
 CALLABLE = (types.FunctionType, types.MethodType, StandsForFunction)
 _RULES: dict[type, Callable[[_Walk, Any], Hashable]] = {
@@ -267,6 +265,20 @@ _RULES_BY_NAME: dict[str, Callable[[_Walk, Any], Hashable]] = {  # classes of mo
 def users(c: type) -> tuple[type, ...]:
     """The user's classes among `c` and its bases, outermost first."""
     return tuple([b for b in reversed(c.__mro__) if not is_library(b.__module__) and not is_standard(b.__module__)])
+
+
+def slots_of(c: type, reads: Reads) -> list[types.MemberDescriptorType]:
+    """What describes the slots that code names of instances of a class."""
+    found = [v for base in c.__mro__ if base is not object for _, v in reads.among(vars(base))]
+    return [v for v in found if type(v) is types.MemberDescriptorType]
+
+
+def held(slot: types.MemberDescriptorType, x: Any) -> Any:
+    """What a slot of an object holds; `EMPTY` if there is nothing in it."""
+    try:
+        return slot.__get__(x)
+    except AttributeError:
+        return EMPTY
 
 
 def named_of_class(c: type, reads: Reads) -> list[tuple[str, Any]]:
@@ -315,11 +327,11 @@ def _name(key: Any) -> Hashable:
     return key if isinstance(key, _SCALARS) else Same(key)
 
 
-def _is_plain_function(value: Any) -> bool:
-    """Whether this is a function without an object whose state it uses."""
+def has_state(value: Any) -> bool:
+    """Whether this is neither a class or module, nor a function without an object whose state it uses."""
     if isinstance(value, types.BuiltinFunctionType):
-        return value.__self__ is None or isinstance(value.__self__, types.ModuleType)
-    return isinstance(value, types.FunctionType)
+        return value.__self__ is not None and not isinstance(value.__self__, types.ModuleType)
+    return not isinstance(value, (*_STATELESS, types.FunctionType))
 
 
 def function_of(value: Any) -> types.FunctionType | None:

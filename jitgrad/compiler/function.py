@@ -80,11 +80,10 @@ class CompiledFunction(StandsForFunction):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            for call in self._shortcuts.calls:
-                result = call(args)
-                if result is not MISSED:
-                    return result
+        for call in self._shortcuts.calls:
+            result = call(args, kwargs)
+            if result is not MISSED:
+                return result
         return self.call_at_length(args, kwargs)
 
     def call_at_length(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -112,8 +111,8 @@ class CompiledFunction(StandsForFunction):
                     self._record.refuses()
                     return self._f(*args, **kwargs)
                 if not isinstance(result, Unknown):
-                    if not kwargs and not self._check and entry.__class__ is Specialisation:
-                        self._shortcuts.served(entry, self._shortcut, args)
+                    if not self._check and entry.__class__ is Specialisation:
+                        self._shortcuts.served(entry, functools.partial(self._shortcut, entry, args, kwargs))
                     return result
                 unknown = result
         if self._always is not None:
@@ -125,10 +124,10 @@ class CompiledFunction(StandsForFunction):
             key = call_key(self._f, leaves, structure, self._numbers.of(structure))
         return self._trace(key, leaves, args, kwargs)
 
-    def _shortcut(self, spec: Specialisation, args: tuple[Any, ...]) -> Any:
+    def _shortcut(self, spec: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function that serves calls like this one, which `spec` has served; None if there can't be one."""
-        f = self._f
-        return make_shortcut(f, spec, args, reads_of(f), self._numbers.of(flatten_call(args, {})[1]), self._record)
+        f, varying = self._f, self._numbers.of(flatten_call(args, kwargs)[1])
+        return make_shortcut(f, spec, args, kwargs, reads_of(f), varying, self._record)
 
     def _tracer(self, leaves: Sequence[Any], key: Any) -> Tracer:
         """What captures a call."""

@@ -24,19 +24,22 @@ from ..object_layout import (
     DICT_LENGTH,
     TAG_MASK,
     cell_offset,
+    described_offset,
+    dict_offset,
     function_offsets,
     slot_offset,
     tag_offset,
     version_tag,
 )
 from ..tensor import Tensor, rebinding
-from .code import Reads, reads_of
-from .fingerprint import CALLABLE, fingerprint
+from .code import Reads, is_library, reads_of
+from .fingerprint import CALLABLE, EMPTY, fingerprint
 from .guards import Guards
 from .key import overlapping
 from .recollection import MISSING, Recollection
 from .segments import Runnable, executable_of
-from .shortcut_code import Code
+from .shortcut_arguments import unpack
+from .shortcut_code import Call, Code, Unsuited
 from .shortcut_results import Results
 from .sources import ArgumentSource, CapturedSource, GradSource, HostSource, NumberSource, grad_of_its_own
 from .specialise import REFUSED, Specialisation, finish
@@ -47,16 +50,11 @@ _MODES: Final = (
     "watches",
 )  # fmt: skip
 _ndarray = np.ndarray
-Call = Callable[[tuple[Any, ...]], Any]
-
-
-class Unsuited(Exception):
-    """A specialisation whose calls have to go the long way."""
 
 
 def make_shortcut(
-    f: Callable[..., Any], spec: Specialisation, args: Sequence[Any], reads: Reads, varying: frozenset[int],
-    record: Any,
+    f: Callable[..., Any], spec: Specialisation, args: tuple[Any, ...], named: dict[str, Any], reads: Reads,
+    varying: frozenset[int], record: Any,
 ) -> tuple[Call, Call] | None:  # fmt: skip
     """The function of a call's arguments, and one that only says whether it serves them; None if there can't be one.
 
@@ -65,7 +63,7 @@ def make_shortcut(
     if spec.guards is None or spec.cuts:
         return None
     try:
-        return _Shortcut(spec, spec.guards, args).make(f, reads, varying, record)
+        return _Shortcut(spec, spec.guards, args, named).make(f, reads, varying, record)
     except Unsuited:
         return None
 
@@ -73,11 +71,11 @@ def make_shortcut(
 class _Shortcut:
     """One in the making. Items of the native call: the thread's mode, tensor arguments, numbers, new outputs."""
 
-    def __init__(self, spec: Specialisation, guards: Guards, args: Sequence[Any]) -> None:
+    def __init__(self, spec: Specialisation, guards: Guards, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.spec = spec
         self.guards = guards
-        self.args = args
         self.code = Code()
+        self.args = unpack(self.code, args, named)  # all leaves
         self.native = fitted_calls()
         self.words: list[Any] = []
         self.items = ["local.mode"]
@@ -91,12 +89,11 @@ class _Shortcut:
         for name, value in (("local", local), ("config", config), ("rebinding", rebinding), ("guards", self.guards),
                             ("Tensor", Tensor)):  # fmt: skip
             code.define(name, value)
-        code.miss_if(f"len(args) != {len(self.args)}")
         code.miss_if("not config.compile")
         code.miss_if("rebinding.count != guards._rebound and not guards.captured_hold()")
         self._modes()
         for i, x in enumerate(self.args):
-            self._argument(i, x, i in varying)
+            self._argument(i, x, i in varying, reads)
         self._reached(f, reads)
         self._guards()
         self._memory()
@@ -116,15 +113,16 @@ class _Shortcut:
         for name in _MODES:
             self._slot(0, slot_offset(Mode, name), getattr(mode, name), is_item=True)
 
-    def _argument(self, i: int, x: Any, varies: bool) -> None:
+    def _argument(self, i: int, x: Any, varies: bool, reads: Reads) -> None:
         code, kind = self.code, type(x)
-        if kind is Tensor:
+        if kind is Tensor or (isinstance(x, Tensor) and is_library(kind.__module__)):
             item = self.item_of[i] = len(self.items)
             self.items.append(f"a{i}")
-            self.words.append(self.native.Word(item, CLASS, id(Tensor), True))
+            self.words.append(self.native.Word(item, CLASS, id(kind), True))
             self._slot(item, slot_offset(Tensor, "_requires_grad"), x._requires_grad, is_item=True)
             self._slot(item, slot_offset(Tensor, "_hooks"), None, is_item=True)
-            code.miss_if_argument(f"a{i}.__class__ is not Tensor or a{i}.__dict__")
+            is_other = f"a{i}.__class__ is not Tensor" if kind is Tensor else f"a{i} is not {code.name(x)}"
+            code.miss_if_argument(f"{is_other} or a{i}.__dict__")
             if x._hooks or x.__dict__:
                 raise Unsuited
         elif varies and kind is float:
@@ -133,13 +131,21 @@ class _Shortcut:
             code.miss_if_argument(f"a{i} is not {x}")
         elif kind in (int, str) or (kind is float and x):
             code.miss_if_argument(f"a{i}.__class__ is not {kind.__name__} or a{i} != {code.name(x)}")
-        else:
+        elif isinstance(x, Tensor):
             raise Unsuited
+        else:
+            code.miss_if_argument(f"a{i} is not {code.name(x)}")
+            self._followed(x, reads)
 
     def _reached(self, f: Callable[..., Any], reads: Reads) -> None:
         """What the fingerprint of `f` follows from."""
-        found = Recollection(fingerprint(f, reads), reads)
-        if not found.add(f):
+        fingerprint(f, reads)
+        self._followed(f, reads)
+
+    def _followed(self, x: Any, reads: Reads) -> None:
+        """What the fingerprint of `x` follows from."""
+        found = Recollection(None, reads)
+        if not found.add(x):
             raise Unsuited
         self.code.miss_if(f"len({self.code.name(reads.codes)}) != {found.known}")
         self._recollected(found)
@@ -152,17 +158,50 @@ class _Shortcut:
             self._slot(cell, cell_offset(), value)
         for namespace, name, value in found.names:
             code.miss_if(f"{code.name(namespace)}.get({name!r}, {code.name(MISSING)}) is not {code.name(value)}")
-        for f, *parts in found.functions:
+        for f, *parts, attributes in found.functions:
             for value, offset in zip(parts, function_offsets(), strict=False):
                 self.kept.append(value)
                 self.words.append(self.native.Word(f, offset, 0 if value is None else id(value)))  # C has no None here
-            self.words.append(self.native.Word(f, function_offsets()[-1], 0, then=DICT_LENGTH))
+            if attributes is None:
+                self.words.append(self.native.Word(f, function_offsets()[-1], 0, then=DICT_LENGTH))
+            else:
+                self._slot(f, function_offsets()[-1], attributes)
         for t in found.tensors:
             code.miss_if(f"{code.name(t)}.__dict__")
         for stand_in, function in found.stand_ins:
             code.miss_if(f"{code.name(stand_in)}._f is not {code.name(function)}")
         for cls, tag in found.classes:
             self._class(cls, tag)
+        self._objects(found)
+        for items, count in found.lengths:
+            self.words.append(self.native.Word(items, DICT_LENGTH, count))
+        for items, keys in found.dicts:
+            code.miss_if(f"[*{code.name(items)}] != {code.name(keys)}")
+        for values, known in found.lists:
+            name, content = code.name(values), code.name(known)
+            differ = [f"{name}[{k}] is not {content}[{k}]" for k in range(len(known))]
+            code.miss_if(" or ".join([f"len({name}) != {len(known)}", *differ]))
+        for items in found.empty:
+            code.miss_if(code.name(items))
+
+    def _objects(self, found: Recollection) -> None:
+        """Their classes, which dicts their attributes are in, what slots hold, and which names no dict has."""
+        for x, cls, attributes in found.objects:
+            self._slot(x, CLASS, cls)
+            offset = None if attributes is None else dict_offset(x)
+            if offset is not None:
+                self._slot(x, offset, attributes)
+            elif attributes is not None:
+                raise Unsuited
+        for x, slot, value in found.slots:
+            address = 0 if value is EMPTY else id(value)
+            offset = described_offset(slot, x, address)
+            if offset is None:
+                raise Unsuited
+            self.kept.append(value)
+            self.words.append(self.native.Word(x, offset, address))
+        for has_none, names in found.absent:
+            self.code.miss_if(f"not {self.code.name(has_none)}({self.code.name(names)})")
 
     def _epoch(self, thing: Any, epoch: int) -> None:
         self.code.miss_if(f"{self.code.name(thing)}._epoch != {epoch}")
@@ -239,16 +278,16 @@ class _Shortcut:
             for x in (*moving, *grads):
                 code.miss_if_argument(f"id({x}) in {captured}")
         if guards._writes and grads:
-            code.miss_if_argument("guards._find_shared(args)")
+            code.miss_if_argument(f"guards._find_shared({code.leaves})")
         elif guards._writes:
             for i, x in enumerate(moving):
-                code.miss_if_argument(f"(d{i} := {x}._data).base is not None and guards._find_shared(args)")
+                code.miss_if_argument(f"(d{i} := {x}._data).base is not None and guards._find_shared({code.leaves})")
                 code.miss_if_argument(f"id(d{i}) in guards._memory")
                 for k in range(i):
                     code.miss_if_argument(f"d{i} is d{k}")
         if len(tensors) > 1:
             views = " or ".join(f"{x}._data.base is not None" for x in tensors)
-            code.miss_if_argument(f"({views}) and {code.name(overlapping)}(args)")
+            code.miss_if_argument(f"({views}) and {code.name(overlapping)}({code.leaves})")
 
     # running ----------------------------------------------------------------------------------------------
 
@@ -324,17 +363,16 @@ class _Shortcut:
             everything = ", ".join([items, *(f"o{k}" for k in range(len(made)))])
             entry = f"if not {code.name(call.run)}([{everything}]): return MISSED"
             statements = [*self.before, *made, entry, *counted, *results]
-        count = len(self.args)
-        return code.function(count, statements), code.function(count, [*checked, "return True"])
+        return code.function(statements), code.function([*checked, "return True"])
 
     def _replayed(self, fetched: Sequence[str], record: Any) -> list[str]:
         """The call the usual way, without looking at anything again."""
         name = self.code.name
         return [
-            f"result = {name(finish)}({name(self.spec)}, args, [{', '.join(fetched)}], ())",
+            f"result = {name(finish)}({name(self.spec)}, {self.code.leaves}, [{', '.join(fetched)}], ())",
             f"if result is {name(REFUSED)}:",
             f"    {name(record)}.refuses()",
-            f"    return {name(record)}.f(*args)",
+            f"    return {name(record)}.f(*args, **named)",
             "return result",
         ]
 

@@ -10,14 +10,25 @@ from typing import Any, Final
 _FIRST: Final = 16  # the call at length after which a shortcut is made; again whenever there were twice as many
 _MOST: Final = 4
 _MOST_COUNTED: Final = 128  # specialisations
+Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 MISSED: Final = object()  # what a shortcut gives where it can't serve a call
 
 
+class Unsuited(Exception):
+    """A specialisation whose calls have to go the long way."""
+
+
 class Code:
-    """Collects conditions and statements of `shortcut(args)`. Objects have names, one each."""
+    """Collects conditions and statements of `shortcut(args, named)`. Objects have names, one each.
+
+    What is in the arguments is unpacked between the conditions of what is around and those of `a0`, `a1`, ..., which
+    are the leaves of the arguments; all of them are `leaves`.
+    """
 
     def __init__(self) -> None:
         self.conditions: dict[str, None] = {}  # expressions that are true where the call has to go the long way
+        self.unpacked: list[str] = []  # statements after which there is `a0`, `a1`, ...
+        self.leaves = "args"
         self.arguments: dict[str, None] = {}  # the same, of arguments `a0`, `a1`, ...
         self._names: dict[int, str] = {}
         self._space: dict[str, Any] = {"MISSED": MISSED}
@@ -41,16 +52,15 @@ class Code:
         """The same; looked at once there is `a0`, `a1`, ..."""
         self.arguments[condition] = None
 
-    def function(self, count: int, statements: Sequence[str]) -> Callable[[tuple[Any, ...]], Any]:
-        """The function of `count` arguments that goes on with these statements where no condition holds."""
-        names = "".join(f"a{i}, " for i in range(count))
+    def function(self, statements: Sequence[str]) -> Call:
+        """The function that goes on with these statements where no condition holds."""
         checks = [f"if {c}: return MISSED" for c in self.conditions]
-        checks += [f"{names}= args"] if count else []
+        checks += self.unpacked
         checks += [f"if {c}: return MISSED" for c in self.arguments]
         body = [f"    {x}" for x in (*checks, *statements)]
         space = dict(self._space)
-        exec(_compiled("\n".join(["def shortcut(args):", *body, ""])), space)
-        made: Callable[[tuple[Any, ...]], Any] = space["shortcut"]
+        exec(_compiled("\n".join(["def shortcut(args, named):", *body, ""])), space)
+        made: Call = space["shortcut"]
         return made
 
 
@@ -61,12 +71,12 @@ def _compiled(text: str) -> types.CodeType:
 
 
 class Shortcuts:
-    """Those of one function; `calls` are tried in order, with the positional arguments of a call that has no others."""
+    """Those of one function; `calls` are tried in order, with the arguments of a call, and those given by name."""
 
     __slots__ = ("_made", "_served", "calls")
 
     def __init__(self) -> None:
-        self.calls: tuple[Callable[[tuple[Any, ...]], Any], ...] = ()
+        self.calls: tuple[Call, ...] = ()
         self._made: dict[Any, Any] = {}  # by specialisation: a shortcut, and one that only checks
         self._served: dict[Any, int] = {}
 
@@ -80,7 +90,7 @@ class Shortcuts:
     def _list(self) -> None:
         self.calls = tuple([call for call, _ in self._made.values()])
 
-    def served(self, spec: Any, make: Callable[[Any, tuple[Any, ...]], Any], args: tuple[Any, ...]) -> None:
+    def served(self, spec: Any, make: Callable[[], Any]) -> None:
         """A specialisation has served a call at length; `make` gives its shortcut, or None."""
         if len(self._served) > _MOST_COUNTED:
             self._served.clear()
@@ -88,13 +98,13 @@ class Shortcuts:
         if count < _FIRST or count & (count - 1):
             return
         self._made.pop(spec, None)
-        made = make(spec, args)
+        made = make()
         if made is not None:
             self._made[spec] = made
         while len(self._made) > _MOST:
             self._made.pop(next(iter(self._made)))
         self._list()
 
-    def checks(self) -> list[Callable[[tuple[Any, ...]], Any]]:
+    def checks(self) -> list[Call]:
         """Functions that tell whether a shortcut serves a call, and do nothing else."""
         return [check for _, check in self._made.values()]

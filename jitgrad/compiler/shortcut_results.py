@@ -53,8 +53,8 @@ class Results:
         try:
             self._few()
         except _Unusual:
-            outs, arrays = ", ".join(self.outs), ", ".join(self.arrays)
-            return [f"return {self.code.name(hand_out)}({self.code.name(self.spec)}, args, [{arrays}], [{outs}])"]
+            outs, arrays, name = ", ".join(self.outs), ", ".join(self.arrays), self.code.name
+            return [f"return {name(hand_out)}({name(self.spec)}, {self.code.leaves}, [{arrays}], [{outs}])"]
         return self.lines
 
     def _few(self) -> None:

@@ -5,7 +5,15 @@ import types
 
 import pytest
 
-from jitgrad.object_layout import cell_offset, function_offsets, slot_offset, tag_offset, version_tag
+from jitgrad.object_layout import (
+    cell_offset,
+    described_offset,
+    dict_offset,
+    function_offsets,
+    slot_offset,
+    tag_offset,
+    version_tag,
+)
 
 
 class Slotted:
@@ -39,6 +47,26 @@ def test_slots_cells_and_functions():
     bare.x = 1
     bare.__defaults__ = None
     assert [word(bare, k) for k in at] == [id(bare.__code__), 0, 0, id(bare.__dict__)]
+
+
+class Open:
+    pass
+
+
+def test_dicts_and_described_slots():
+    for x in (Open(), types.SimpleNamespace(), type("Wide", (Slotted,), {})(), ValueError()):
+        offset = dict_offset(x)
+        x.name = 1
+        assert word(x, offset) == id(x.__dict__)
+        if not isinstance(x, types.SimpleNamespace):
+            x.__dict__ = {"name": 2}
+        assert word(x, offset) == id(x.__dict__)
+    assert dict_offset(Slotted()) is None
+    holder, value = Slotted(), object()
+    assert word(holder, described_offset(Slotted.second, holder, 0)) == 0
+    holder.second = value
+    assert described_offset(Slotted.second, holder, 0) is None
+    assert described_offset(Slotted.second, holder, id(value)) == slot_offset(Slotted, "second")
 
 
 @pytest.mark.skipif(tag_offset() is None, reason="version tags of classes are not known to this Python")

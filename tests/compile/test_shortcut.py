@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from settled_calls import SETTLED, same, serves, settled
 
 import jitgrad as jg
 from jitgrad import nn
-from jitgrad.compiler import CompiledFunction
 
-SETTLED = 20  # calls, after which there is a shortcut
 SCALE = 2.0
 
 
@@ -23,26 +22,6 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.drop(self.inner(x) * self.factor + self.shift + self.offset) * SCALE
-
-
-def settled(f, *args):
-    """`f` compiled, after so many calls with these arguments that there is a shortcut for them."""
-    compiled = f if isinstance(f, nn.Module) else jg.compile(f)
-    for _ in range(SETTLED):
-        compiled(*args)
-    assert serves(compiled, *args)
-    return compiled
-
-
-def serves(compiled, *args):
-    """Whether a shortcut takes this call."""
-    function = compiled if isinstance(compiled, CompiledFunction) else compiled._compiled_call
-    return any(check(args) is True for check in function._shortcuts.checks())
-
-
-def same(got, want):
-    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-6)
-    assert (got.requires_grad, got.shape, got.dtype) == (want.requires_grad, want.shape, want.dtype)
 
 
 def scale_globally(net):
