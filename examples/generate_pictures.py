@@ -358,7 +358,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--penalty", type=float, default=10.0, help="weight of the gradient penalty")
     parser.add_argument("--lr", type=float, default=4e-4)
     parser.add_argument("--every", type=int, default=200, help="steps from one look at the pictures to the next")
-    parser.add_argument("--compare", type=int, default=10, help="steps taken eagerly too")
+    parser.add_argument("--compare", type=int, default=6, help="steps taken eagerly too")
     parser.add_argument("--judged", type=int, default=2000, help="pictures that the score looks at")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="tiny networks and 8 steps, to see that it runs")

@@ -393,7 +393,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dropout", type=float, default=0.15)
     parser.add_argument("--lr", type=float, help="(lstm: 4e-3, gpt: 1e-3)")
     parser.add_argument("--every", type=int, default=200, help="steps from one validation to the next")
-    parser.add_argument("--compare", type=int, default=12, help="steps taken eagerly too")
+    parser.add_argument("--compare", type=int, default=8, help="steps taken eagerly too")
     parser.add_argument("--poems", type=int, default=100, help="poems to judge at each temperature; four are shown")
     parser.add_argument("--opening", default="", help="how the poems begin")
     parser.add_argument("--seed", type=int, default=0)
