@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from jitgrad.ir import dtypes
-from jitgrad.ir.builder import Builder
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Node, Value
-from jitgrad.ir.ops.linalg import transposed
 
 from ..conv.factor_ops import TileProduct
-from ..fuse.strided import MatrixLayout, contiguous_strides, matrix_layout, product_operand
+from ..fuse.strided import MatrixLayout, Strided, contiguous_strides, matrix_layout, product_operand
 
 _NAMES: Final = {dtypes.float32: "sgemm", dtypes.float64: "dgemm"}
 _MAX_TILES: Final = 16  # each tile packs its operands anew
@@ -156,19 +154,16 @@ class Product:
 
 def product_of(node: Node) -> Product:
     """How BLAS runs a `MatMul` node, or a `TileProduct`."""
-    x, y = node.operands
-    if isinstance(node.op, TileProduct):
-        views = Builder()
-        x, y = (transposed(views, v) if turned else v for v, turned in zip(node.operands, node.op.turned, strict=True))
-    left, right = product_operand(x), product_operand(y)
-    lhs, rhs = matrix_layout(x.shape, left.strides), matrix_layout(y.shape, right.strides)
+    (of_x, left), (of_y, right) = _factors(node)
+    lhs, rhs = matrix_layout(of_x, left.strides), matrix_layout(of_y, right.strides)
     if lhs is None or rhs is None:
+        x, y = node.operands
         raise InternalError(f"matmul of operands without a contiguous axis: {x.type}, {y.type}")
     starts = [(left.offset, right.offset, 0)]
-    batch = zip(x.shape[:-2], left.strides, right.strides, contiguous_strides(node.result.shape))
+    batch = zip(of_x[:-2], left.strides, right.strides, contiguous_strides(node.result.shape))
     for n, a, b, c in batch:
         starts = [(i + k * a, j + k * b, m + k * c) for i, j, m in starts for k in range(n)]
-    rows, columns, inner = x.shape[-2], y.shape[-1], x.shape[-1]
+    rows, columns, inner = of_x[-2], of_y[-1], of_x[-1]
     down, across = cuts(rows, columns, inner, len(starts))
     by_row = 1 if lhs.transposed else lhs.leading
     by_column = rhs.leading if rhs.transposed else 1
@@ -178,7 +173,19 @@ def product_of(node: Node) -> Product:
         for r, h in _pieces(rows, down)
         for c, w in _pieces(columns, across)
     )
-    return Product(x.type.dtype, left.source, right.source, rows, columns, inner, lhs, rhs, tiles)
+    return Product(node.result.type.dtype, left.source, right.source, rows, columns, inner, lhs, rhs, tiles)
+
+
+def _factors(node: Node) -> list[tuple[tuple[int, ...], Strided]]:
+    """Shape and memory of both factors. Those of a `TileProduct` are its operands' own, turned or not."""
+    if not isinstance(node.op, TileProduct):
+        return [(v.shape, product_operand(v)) for v in node.operands]
+    found = []
+    for v, turned in zip(node.operands, node.op.turned, strict=True):
+        strides = contiguous_strides(v.shape)
+        shape, seen = (v.shape[::-1], strides[::-1]) if turned else (v.shape, strides)
+        found.append((shape, Strided(v, 0, seen)))
+    return found
 
 
 def cuts(rows: int, columns: int, inner: int, batch: int) -> tuple[int, int]:
