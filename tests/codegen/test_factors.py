@@ -16,6 +16,8 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.errors import ShapeError
 from jitgrad.ir.ops.linalg import MatMul, transposed
+from jitgrad.ir.ops.math import Tanh
+from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.slicing import Slice
 from jitgrad.ir.types import TensorType
 
@@ -114,6 +116,18 @@ def test_a_slice_is_not_copied():
     compiled = compile_graph(b.build([b(MatMul(), b(Slice((0, 0), (80, 50), (1, 1)), x), part)]))
     arrays = [np.random.default_rng(0).normal(size=s).astype(np.float32) for s in ((80, 100), (50, 40))]
     np.testing.assert_allclose(compiled(arrays)[0], arrays[0][:, :50] @ arrays[1][:, 10:30], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("column", ["left", "right"])
+def test_a_view_of_what_a_kernel_computes_times_one_column(column):
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(1, 5, 20)).astype("f4"), rng.normal(size=(5, 1)).astype("f4")
+    b = Builder()
+    values = [b.input(TensorType(a.shape, dtypes.float32)) for a in (x, w)]
+    rows = b(Reshape((20, 5)), b(Permute((0, 2, 1)), b(Tanh(), values[0])))
+    operands = (rows, values[1]) if column == "right" else (transposed(b, values[1]), transposed(b, rows))
+    (got,) = compile_graph(b.build([b(MatMul(), *operands)]))([x, w])
+    np.testing.assert_allclose(got.ravel(), (np.tanh(x[0]).T @ w).ravel(), rtol=1e-5, atol=1e-6)
 
 
 def test_one_factor_is_packed_once():
