@@ -231,7 +231,7 @@ def _one_sample(t: Tensor) -> np.ndarray[Any, Any]:
     whole = layout(t._data.outer())
     if whole is None or whole.ndim == t._data.ndim:
         return whole if whole is not None else _contiguous_layout(t._data.shape, t._data.dtype)
-    return whole[0] if len(whole) else _contiguous_layout(t._data.shape, t._data.dtype)
+    return whole[0, ...] if len(whole) else _contiguous_layout(t._data.shape, t._data.dtype)
 
 
 def _traced_layout(value: Any) -> np.ndarray[Any, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from .arrays import owned
 from .backend import DeviceArray
+from .levels import LevelData
 from .mode import local
 from .tape import PackedData, Storage, TapeNode
 from .tensor import Tensor
@@ -64,5 +65,7 @@ def _keep_copy(node: TapeNode, slot: int) -> None:
     """Let a node keep a copy of what it has saved at `slot`."""
     node.kept = None
     node.owners = (*node.owners[:slot], None, *node.owners[slot + 1 :])
-    if local.mode.tracer is None or isinstance(node.saved[slot], (np.ndarray, DeviceArray)):  # the trace may have ended
-        node.saved = (*node.saved[:slot], owned(node.saved[slot]), *node.saved[slot + 1 :])
+    saved = node.saved[slot]
+    is_written = isinstance(saved, (np.ndarray, DeviceArray, LevelData))  # in place: a value of a trace is not
+    if local.mode.tracer is None or is_written:
+        node.saved = (*node.saved[:slot], owned(saved), *node.saved[slot + 1 :])

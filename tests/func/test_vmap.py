@@ -144,6 +144,27 @@ def test_writes_are_differentiated():
     close(leaf.grad, want)
 
 
+def test_writes_to_one_element_are_differentiated_at_every_level():
+    def f(a):
+        b = a.clone()
+        b[0] = a[1] * a[2]
+        b[3] *= a[1]
+        return (b**2).sum()
+
+    def forward(a):
+        return jg.func.jvp(f, (a,), (jg.ones_like(a),))[1]
+
+    a = jg.stack([x(), x() + 1])
+    for derived in (jg.func.grad(f), forward):
+        want = np.stack([[derived(row).numpy() for row in rows] for rows in a])
+        for whole in (vmap(vmap(derived)), vmap(vmap(derived), 1, 1)):
+            close(whole(a), want)
+            close(jg.compile(whole)(a), want)
+    want = np.stack([[forward(row).numpy() for row in rows] for rows in a])
+    outside = jg.compile(lambda a: jg.func.jvp(vmap(vmap(f)), (a,), (jg.ones_like(a),))[1])
+    close(outside(a), want)
+
+
 def test_random_numbers():
     noise = lambda a: a * 0 + jg.rand(4)  # noqa: E731
     same = vmap(noise, randomness="same")(x()).numpy()
