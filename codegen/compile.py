@@ -17,7 +17,7 @@ from jitgrad.ir.types import CPU, Device
 
 from . import stored
 from .cache import COUNTERS
-from .conv.target import DEFAULT_TARGET
+from .conv.target import DEFAULT_TARGET, TileTarget
 from .cpu.kernels import begin_kernels, compile_kernels, tile_target
 from .encode import encode
 from .executable import Executable
@@ -111,10 +111,9 @@ def _compile_anew(
     graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer, device: Device
 ) -> Any:
     stats = Stats()
-    tiles = tile_target(options.vector_bits) if device.type == "cpu" else None
+    tiles = _tiles(options, device)
     with _timed(stats, "prepare"):
-        prepared = prepare(graph, options, observer, half_products=device.type != "cpu", tiles=tiles)
-    observer("prepared", prepared)
+        prepared = prepare_for(device, graph, options, observer)
     if tiles is not None:  # tile kernels are known already, and take longest
         begin_kernels(tile_kernels(prepared, tiles), options.numerics)
     with _timed(stats, "fuse"):
@@ -144,6 +143,18 @@ def _compile_anew(
     with _timed(stats, "encode"):
         segments = encode(plan, {k: n.address for k, n in zip(kernels, native)})
     return Executable(name, plan, segments, native, stats, DumpText(prepared))
+
+
+def prepare_for(device: Device, graph: Graph, options: CompileOptions, observer: Observer) -> Graph:
+    """What `compile_graph` fuses for `device`; the observer sees the graph after each pass, and as "prepared"."""
+    prepared = prepare(graph, options, observer, half_products=device.type != "cpu", tiles=_tiles(options, device))
+    observer("prepared", prepared)
+    return prepared
+
+
+def _tiles(options: CompileOptions, device: Device) -> TileTarget | None:
+    """The registers of tile kernels, which the CPU alone has."""
+    return tile_target(options.vector_bits) if device.type == "cpu" else None
 
 
 def _resized(

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jitgrad.codegen.compile import Observer, prepare_for
 from jitgrad.codegen.executable import Executable
-from jitgrad.codegen.options import DEFAULT
-from jitgrad.codegen.prepare import prepare
+from jitgrad.codegen.options import CompileOptions
 from jitgrad.codegen.timing import Timing, time_steps
 from jitgrad.ir.errors import ArgumentError, ArgumentTypeError
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.types import CPU, Device
 
 from ..compiler.key import call_key, flatten_call
 from ..errors import located
@@ -30,6 +31,12 @@ class _Compiled:
     name: str
     graph: Graph
     executable: Any = None
+    numerics: str = "default"
+
+    def prepare(self, observer: Observer) -> None:
+        """Let `observer` see what the passes make of the graph, as it did or would have while compiling."""
+        device = CPU if isinstance(self.executable, Executable) else Device("cuda")
+        prepare_for(device, self.graph, CompileOptions(numerics=self.numerics), observer)
 
 
 def write_all(what: Any, folder: Any, measure: bool, sizes: Mapping[str, int] | None = None) -> list[Path]:
@@ -41,7 +48,7 @@ def write_all(what: Any, folder: Any, measure: bool, sizes: Mapping[str, int] | 
             continue
         writer("captured" if found.executable is None else "traced", found.graph)
         if found.executable is not None:
-            prepare(found.graph, DEFAULT, writer)
+            found.prepare(writer)
         timing = _time(found.executable) if measure else None
         writer.finish(found.executable, timing)
         folders.append(writer.folder)
@@ -54,7 +61,7 @@ def page_of(what: Any, measure: bool, sizes: Mapping[str, int] | None) -> Page:
     stages = [("captured" if found.executable is None else "traced", found.graph)]
     if found.executable is None:
         return Page(page_html(Compilation(found.name, stages)))
-    prepare(found.graph, DEFAULT, lambda name, graph: stages.append((name, graph)))
+    found.prepare(lambda name, graph: stages.append((name, graph)))
     timing = _time(found.executable) if measure else None
     with EXCLUSIVE:
         code = kernel_texts(found.executable)
@@ -103,11 +110,12 @@ def _compiled_function(what: Any) -> Any:
 def _compilations(what: Any, sizes: Mapping[str, int] | None = None) -> Iterator[_Compiled]:
     function = _compiled_function(what)
     if function is not None:
-        specialisations = function.explain().specialisations
+        explained = function.explain()
+        specialisations = explained.specialisations
         if not specialisations:
             raise located(ArgumentError(f"dump: nothing of {function!r} is compiled; call it first"))
         for spec in specialisations:
-            yield _Compiled(function._name, spec.graph, spec.executable)
+            yield _Compiled(function._name, spec.graph, spec.executable, explained.numerics)
     elif hasattr(what, "symbolic_graph"):
         yield _Compiled(what.name, what.graph(sizes), what.executable(sizes))
     elif isinstance(what, Graph):

@@ -35,6 +35,21 @@ def test_while_compiling_and_afterwards_the_same_is_written(tmp_path):
             assert (first / name).read_text() == (second / name).read_text(), name
 
 
+@pytest.mark.parametrize("numerics", ["default", "strict"])
+def test_what_was_prepared_for_tiles_is_written_afterwards_too(tmp_path, numerics):
+    def attention_of_pixels(x, w):
+        y = jg.nn.functional.conv2d(x, w, padding=1).flatten(2).unsqueeze(1)
+        return jg.nn.functional.scaled_dot_product_attention(y, y, y).tanh()
+
+    f = jg.compile(attention_of_pixels, dump=str(tmp_path / "first"), numerics=numerics)
+    f(jg.ones(2, 16, 8, 8), jg.ones(16, 16, 3, 3))
+    (second,) = f.dump(tmp_path / "second")
+    (first,) = (tmp_path / "first").iterdir()
+    assert names(first) == names(second)
+    texts = [[(folder / n).read_text() for n in names(folder) if n.endswith(".txt")] for folder in (first, second)]
+    assert texts[0] == texts[1] and any("tile_" in text for text in texts[0])
+
+
 def test_the_switch(tmp_path, monkeypatch):
     monkeypatch.setattr(jg.config, "dump", str(tmp_path))
     compiled()
