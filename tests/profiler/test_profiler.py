@@ -38,7 +38,10 @@ def training():
 @pytest.fixture(scope="module")
 def profiled(training):
     step, compiled, loader = training
+    batch, products = jg.randn(3, 60, 60), jg.compile(lambda x: x @ x)
+    products(batch)
     with profile(record_shapes=True, profile_memory=True, with_stack=True, with_flops=True) as p:
+        products(batch)
         for x, y in loader:
             with record_function("eager part"):
                 step(x, y)
@@ -58,8 +61,11 @@ def test_kernels_lie_inside_their_call(profiled):
     kernels = [e for e in profiled.events() if e.category in ("kernel", "blas", "host")]
     assert kernels and all(e.cpu_parent.category == "executable" for e in kernels)
     assert all(e.cpu_parent.start <= e.start <= e.end <= e.cpu_parent.end for e in kernels)
-    product = next(e for e in kernels if e.category == "blas")
-    assert product.flops > 0 and product.bytes > 0 and "matmul" in product.args["ops"]
+    (batch,) = [e for e in kernels if e.category == "blas"]
+    assert batch.flops == 2 * 3 * 60**3 and batch.bytes == 3 * 4 * 3 * 60**2 and "matmul" in batch.args["ops"]
+    products = [e for e in kernels if "tile_product" in e.args["ops"]]
+    assert products and all(e.category == "kernel" and e.flops > 0 and e.bytes > 0 for e in products)
+    assert max(e.flops for e in products) == 2 * 16 * 16 * 32
     assert any("test_profiler.py" in line for e in kernels for line in e.args["lines"])
 
 
