@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from jitgrad.codegen.compile import EXCLUSIVE
-from jitgrad.codegen.describe import kernels_of
+from jitgrad.codegen.plan import kernels_of
 from jitgrad.codegen.program_text import groups_text, kernel_text, kernels_text, plan_text
 
 __all__ = ["EXCLUSIVE", "kernel_texts", "native_texts", "stage_texts"]
@@ -22,7 +22,7 @@ def stage_texts(executable: Any) -> dict[str, str]:
 
 
 def kernel_texts(executable: Any) -> list[dict[str, str]]:
-    """By kernel, in the order of `codegen.describe.kernels_of`: the text of each level by its title."""
+    """By kernel, in the order of `codegen.plan.kernels_of`: the text of each level by its title."""
     loops = kernels_of(executable.plan)
     native = list(executable.kernels)
     found = []
