@@ -21,6 +21,8 @@ _CHUNK_ROWS: Final = 256  # of the first factor in a task: a piece of them is a 
 _PACKED_BYTES: Final = 128 << 10  # of the first factor, packed by a task
 _GROUP_BLOCKS: Final = 6  # of columns in a task, whose part of the result stays in the second cache
 _FEW_TILES: Final = 4
+_FEW_TASKS: Final = 8  # each packs what it needs: more of them cost a small product more than they balance
+_TASK_PRODUCTS: Final = 1 << 23
 _PACKED_AT_ONCE: Final = 1 << 14  # elements
 
 
@@ -61,7 +63,8 @@ def product_cut(p: Shape, dtype: DType, target: TileTarget) -> Cut:
         chunks, groups = max(1, math.ceil(tiles * tile.rows * depth * dtype.itemsize / _PACKED_BYTES)), 1
     if p.second != PACKED and not p.turned:
         groups = blocks
-    while chunks * groups < MIN_TASKS:
+    wanted = min(MIN_TASKS, max(_FEW_TASKS, p.rows * p.inner * p.columns // _TASK_PRODUCTS))
+    while chunks * groups < wanted:
         if tiles > chunks * _FEW_TILES and tiles * tile.rows * groups >= blocks * width * chunks:
             chunks *= 2
         elif blocks > groups:

@@ -4,7 +4,7 @@
         for each piece of the contracted axis
             pack the chunk of `x` as [tile][term][row], if it is turned
             for each block of columns
-                pack the block of `w` as [term][column], a panel, unless it is packed already or read but once
+                pack the block of `w` as [term][column], a panel, unless it is packed already, or the first tile does it
                 multiply the rows of the chunk by the panel (see `tile_registers`)
 
 One kernel serves all sizes, factors that are transposed or not, and those that are packed in front of a product:
@@ -14,7 +14,7 @@ the factors are come by.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..loops.tile import PACKED, PACKS, STRAIGHT, TURNED, TileKernel
 from . import llvm_ir as ir
@@ -27,6 +27,17 @@ _NUMBERS: Final = ("rows", "inner", "columns", "chunks", "groups", "blocks", "de
 _GAP: Final = 16  # elements between packed tiles, which else begin in the same set of a cache
 
 _Range = tuple[ir.Value, ir.Value]  # where it starts, and where it stops or how many there are
+
+
+class _Panel(NamedTuple):
+    """The terms of a block of columns: where the first tile finds them, and their pitch; where they are once they are
+    packed; 1 if it is the first tile that packs them, or 0.
+    """
+
+    first: ir.Value
+    pitch: ir.Value
+    packed: ir.Value
+    copies: ir.Value
 
 
 def emit_product(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
@@ -97,20 +108,20 @@ class _Product(TileBuilder):
             place = self.at(self.y, self.product(self.sum(self.product(block, n["inner"]), first), self.width))
             self._pack_block(block, (first, b.sub(stop, first)), place)
 
-    def _panel(self, block: ir.Value, height: ir.Value, terms: _Range) -> tuple[ir.Value, ir.Value]:
-        """Where the terms of a block of columns are, and their pitch."""
+    def _panel(self, block: ir.Value, height: ir.Value, terms: _Range) -> _Panel:
+        """Packed by now, or else by the first tile."""
         b, n, (first, _) = self.b, self.n, terms
         column, width = self.product(block, self.width), I64(self.width)
         is_packed = self._is("second", PACKED)
         is_whole = b.icmp_signed("<=", self.sum(column, width), n["columns"])
-        is_once = b.and_(is_whole, b.icmp_signed("<=", height, I64(self.tall)))
-        is_direct = b.and_(self._is("second", STRAIGHT), is_once)
+        is_direct = b.and_(self._is("second", STRAIGHT), is_whole)
         with b.if_then(b.icmp_signed("==", b.zext(b.or_(is_packed, is_direct), I64), I64(0))):
             self._pack_block(block, terms, self.panel)
         packed = self.at(self.w, self.product(self.sum(self.product(block, n["inner"]), first), width))
         direct = self.at(self.w, self.product(first, n["columns"]), column)
-        panel = b.select(is_packed, packed, b.select(is_direct, direct, self.panel))
-        return panel, b.select(is_direct, n["columns"], width)
+        panel = b.select(is_packed, packed, self.panel)
+        copies = b.zext(b.and_(is_direct, b.icmp_signed(">", height, I64(self.tall))), I64)
+        return _Panel(b.select(is_direct, direct, panel), b.select(is_direct, n["columns"], width), panel, copies)
 
     def _following(self, block: ir.Value, first: ir.Value) -> tuple[ir.Value, ...]:
         """Where the next block is, of which each tile brings some lines near: their pitches by tile, term and line."""
@@ -158,7 +169,7 @@ class _Product(TileBuilder):
 
     # Sums
 
-    def _multiply(self, rows: _Range, terms: _Range, block: ir.Value, panel: tuple[ir.Value, ir.Value]) -> None:
+    def _multiply(self, rows: _Range, terms: _Range, block: ir.Value, panel: _Panel) -> None:
         """The rows of a chunk by a panel: as wide as the panel, or one vector after another if few columns are left."""
         b, n, (start, height), (first, count) = self.b, self.n, rows, terms
         column = self.product(block, self.width)
@@ -168,16 +179,17 @@ class _Product(TileBuilder):
         goes_on = b.zext(b.icmp_signed(">", first, I64(0)), I64)
         place, by_tile, *ahead = self._following(block, first)
         following = self.at(self.w, place), by_tile
-        self._share_numbers([*panel, *pitches, count, n["columns"], left, goes_on, *ahead])
+        self._share_numbers([*panel[:3], *pitches, count, n["columns"], left, goes_on, *ahead])
         vectors = self.kernel.vectors
         narrow = b.icmp_signed("<=", left, I64((vectors - 1) * self.lanes))
         with b.if_else(narrow) as (is_narrow, is_wide):
             with is_narrow, self.loop(left, step=self.lanes) as v:
-                self._share_numbers([self.at(panel[0], v)])
+                self._share_numbers([self.at(panel.first, v)])
                 b.store(b.sub(left, v), self._shared(SHARED.index("left")))
                 self._tiles(1, x, self.at(y, v), height, following)
             with is_wide:
-                self._tiles(vectors, x, y, height, following)
+                done = self._first_tile(panel, x, y, height, following)
+                self._tiles(vectors, x, y, height, following, done)
 
     def _share_numbers(self, values: list[ir.Value]) -> None:
         """Put down what tiles share, from the first on."""
@@ -188,18 +200,35 @@ class _Product(TileBuilder):
         return self.b.gep(self.shared, [I64(index)], source_etype=I64)
 
     def _tiles(
-        self, vectors: int, x: ir.Value, y: ir.Value, height: ir.Value, following: tuple[ir.Value, ir.Value]
+        self,
+        vectors: int,
+        x: ir.Value,
+        y: ir.Value,
+        height: ir.Value,
+        following: tuple[ir.Value, ir.Value],
+        done: int | ir.Value = 0,
     ) -> None:
-        """All rows, tile by tile."""
+        """The rows that are not done yet, tile by tile."""
         b, n, tall = self.b, self.n, self.tall
         by_tile = b.load(self._shared(SHARED.index("tile_pitch")), typ=I64)
         function = tile_function(b.module, self.dtype, self.lanes, tall, vectors)
-        with self.loop(height, step=tall) as row:
+        with self.loop(height, step=tall, start=done) as row:
             number = b.sdiv(row, I64(tall))
             b.call(function, [
                 self.shared, self.at(x, self.product(number, by_tile)), self.at(y, self.product(row, n["columns"])),
                 b.sub(height, row), self.at(following[0], self.product(number, following[1])),
             ])  # fmt: skip
+
+    def _first_tile(
+        self, panel: _Panel, x: ir.Value, y: ir.Value, height: ir.Value, following: tuple[ir.Value, ir.Value]
+    ) -> ir.Value:
+        """The tile that packs the panel for those behind it, if one does; rows that are done."""
+        b, vectors = self.b, self.kernel.vectors
+        with b.if_then(b.icmp_signed("!=", panel.copies, I64(0))):
+            function = tile_function(b.module, self.dtype, self.lanes, self.tall, vectors, copies=True)
+            b.call(function, [self.shared, x, y, height, following[0]])
+            self._share_numbers([panel.packed, I64(self.width)])
+        return self.product(panel.copies, self.tall)
 
     def _first_factor(self, start: ir.Value, first: ir.Value) -> tuple[ir.Value, ...]:
         """Where a chunk starts, and its pitches: by row, term, tile and line."""

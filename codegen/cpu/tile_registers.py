@@ -22,43 +22,48 @@ from .tile_builder import FunctionBuilder
 from .tile_memory import declared
 
 SHARED: Final = (
-    "panel", "panel_pitch", "row_pitch", "term_pitch", "tile_pitch", "line_pitch", "terms", "columns", "left",
+    "panel", "panel_pitch", "copy", "row_pitch", "term_pitch", "tile_pitch", "line_pitch", "terms", "columns", "left",
     "goes_on", "ahead_by_term", "ahead_by_line",
 )  # fmt: skip
 """What the tiles of a panel share, eight bytes each.
 
-The panel, and its pitch from term to term; the pitches of `x` from row to row of a tile, from term to term, from tile
-to tile, and between the lines of memory that the next terms of all rows are in; terms; the pitch of `y`; the columns
-that there are; 1 if something is there already, or 0; the pitches of what is `ahead` from term to term and from line
-to line. All pitches are in elements.
+The panel, and its pitch from term to term; where a tile that copies it puts it, without gaps; the pitches of `x` from
+row to row of a tile, from term to term, from tile to tile, and between the lines of memory that the next terms of all
+rows are in; terms; the pitch of `y`; the columns that there are; 1 if something is there already, or 0; the pitches of
+what is `ahead` from term to term and from line to line. All pitches are in elements.
 """
 LINE: Final = 64  # bytes
 _KIND: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER])
 
 
-def tile_function(module: ir.Module, dtype: DType, lanes: int, rows: int, vectors: int) -> ir.Function:
-    """The function for tiles of `rows` by `vectors` registers, added to `module` if it is not there yet."""
-    name = f"tile.{dtype.name}.{lanes}.{rows}.{vectors}"
+def tile_function(
+    module: ir.Module, dtype: DType, lanes: int, rows: int, vectors: int, copies: bool = False
+) -> ir.Function:
+    """The function for tiles of `rows` by `vectors` registers, added to `module` if it is not there yet.
+
+    One that `copies` packs the panel meanwhile.
+    """
+    name = f"tile.{dtype.name}.{lanes}.{rows}.{vectors}.{copies}"
     found = module.globals.get(name)
     if found is not None:
         return found
     function = declared(module, name, _KIND)
     function.linkage = "internal"
     function.attributes.add("noinline")
-    return _Tile(function, dtype, lanes, rows, vectors).build()
+    return _Tile(function, dtype, lanes, rows, vectors, copies).build()
 
 
 class _Tile(FunctionBuilder):
-    def __init__(self, function: ir.Function, dtype: DType, lanes: int, rows: int, vectors: int) -> None:
+    def __init__(self, function: ir.Function, dtype: DType, lanes: int, rows: int, vectors: int, copies: bool) -> None:
         super().__init__(function, dtype, lanes)
-        self.tall, self.vectors = rows, vectors
+        self.tall, self.vectors, self.copies = rows, vectors, copies
         self.step = LINE // self.wide.itemsize
         shared, self.x, self.y, self.rows, self.ahead = function.args
         self.n = {name: self._shared(shared, k, name) for k, name in enumerate(SHARED)}
 
     def _shared(self, shared: ir.Value, index: int, name: str) -> ir.Value:
         address = self.b.gep(shared, [I64(index)], source_etype=I64)
-        return self.b.load(address, typ=POINTER if name == "panel" else I64)
+        return self.b.load(address, typ=POINTER if name in ("panel", "copy") else I64)
 
     def build(self) -> ir.Function:
         """The whole function."""
@@ -105,16 +110,26 @@ class _Tile(FunctionBuilder):
     def _add_up(self, rows: list[ir.Value], sums: list[list[ir.Value]]) -> None:
         """The innermost loop."""
         b, n = self.b, self.n
-        offset, panel, result = self.cell(I64), self.cell(POINTER), self.cell(POINTER)
+        offset, panel, copy, result = self.cell(I64), self.cell(POINTER), self.cell(POINTER), self.cell(POINTER)
         b.store(I64(0), offset)
         b.store(n["panel"], panel)
+        b.store(n["copy"], copy)
         b.store(self.at(self.y, self.product(n["columns"], self.tall)), result)
         with self.loop(n["terms"], step=self.step) as k:
             self._expect(b.load(offset, typ=I64), k, result)
             with self.loop(self.minimum(self.step, b.sub(n["terms"], k))):
-                self._add(b.load(panel, typ=POINTER), b.load(offset, typ=I64), rows, sums)
+                factors = self._add(b.load(panel, typ=POINTER), b.load(offset, typ=I64), rows, sums)
+                if self.copies:
+                    self._copy(factors, copy)
                 b.store(self.at(b.load(panel, typ=POINTER), n["panel_pitch"]), panel)
                 b.store(self.sum(b.load(offset, typ=I64), n["term_pitch"]), offset)
+
+    def _copy(self, factors: list[ir.Value], cell: ir.Value) -> None:
+        """Put down a term of the panel."""
+        place = self.b.load(cell, typ=POINTER)
+        for v, factor in enumerate(factors):
+            self.write(self.at(place, v * self.lanes), factor)
+        self.b.store(self.at(place, self.vectors * self.lanes), cell)
 
     def _expect(self, offset: ir.Value, k: ir.Value, result: ir.Value) -> None:
         """Have brought near, for a line of terms, what will be needed: of `x`, of the result, and of the next panel."""
@@ -131,10 +146,13 @@ class _Tile(FunctionBuilder):
             self.prefetch(line, nearness=2)
             line = self.at(line, n["ahead_by_line"])
 
-    def _add(self, panel: ir.Value, offset: ir.Value, rows: list[ir.Value], sums: list[list[ir.Value]]) -> None:
-        """One term."""
+    def _add(
+        self, panel: ir.Value, offset: ir.Value, rows: list[ir.Value], sums: list[list[ir.Value]]
+    ) -> list[ir.Value]:
+        """One term; its part of the panel."""
         factors = [self.read(self.at(panel, v * self.lanes)) for v in range(self.vectors)]
         for row, cells in zip(rows, sums):
             value = self.spread(self.at(row, offset))
             for factor, cell in zip(factors, cells):
                 self.b.store(self.fma(value, factor, self.b.load(cell, typ=self.vector)), cell)
+        return factors

@@ -183,3 +183,21 @@ def test_tiles_fit_the_registers():
     for target in (TileTarget(128, 16), TileTarget(128, 32), TileTarget(256, 16), TileTarget(512, 32)):
         tile = factor_tile(target)
         assert tile.rows * tile.vectors + tile.vectors + 1 <= target.registers
+
+
+def test_small_products_are_few_tasks():
+    """Each task packs what it needs of the second factor: more tasks than balance threads pack in vain."""
+    target = TileTarget(512, 32)
+    for rows, inner, columns, turned in ((256, 256, 256, False), (128, 512, 512, False), (512, 128, 512, True)):
+        cut = product_cut(Shape(rows, inner, columns, turned, STRAIGHT), dtypes.float32, target)
+        assert 8 <= cut.chunks * cut.groups < 16
+
+
+@pytest.mark.parametrize("inner", [5, 300, 700])
+def test_the_tile_that_packs_a_panel_has_the_bits_of_others(inner):
+    """Rows of a product are the same, whichever tile they are in and whether it packs for those behind it."""
+    graph, (x, w) = product(100, inner, 170)
+    whole = compile_graph(graph)((x, w))[0]
+    for start, stop in ((0, 8), (8, 40), (3, 99), (95, 100)):
+        part, _ = product(stop - start, inner, 170)
+        np.testing.assert_array_equal(compile_graph(part)((x[start:stop], w))[0], whole[start:stop])
