@@ -26,8 +26,25 @@ def test_what_can_be_told_by_identity():
     assert recalls(scaled)
     assert recalls(lambda x: scaled(model(x)) + cell + tensor * optimizer.defaults["lr"])
     items, state = [1], {"a": 1}
-    assert not recalls(lambda x: x + items[0])
-    assert not recalls(lambda x: x + state["a"])
+    assert recalls(lambda x: x + items[0])
+    assert recalls(lambda x: x + state["a"])
+    many = list(range(100))
+    assert not recalls(lambda x: x + many[0])
+
+
+def test_items_that_change_are_not_recalled():
+    items, state = [1], {"a": 1}
+    for f, change in (
+        (lambda x: x + items[0], lambda: items.append(2)),
+        (lambda x: x + items[0], lambda: items.__setitem__(0, 5)),
+        (lambda x: x + state["a"], lambda: state.update(a=7)),
+        (lambda x: x + state["a"], lambda: state.update(b=1)),
+    ):
+        found = Recollections(lambda f=f: reads_of(f))
+        found.remember(f, fingerprint(f, reads_of(f)))
+        assert found.recall() is not None
+        change()
+        assert found.recall() is None
 
 
 def test_cells_globals_and_code_are_compared(monkeypatch):
