@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from jitgrad.ir.dtypes import DType
@@ -59,6 +59,19 @@ def suffix(kind: ir.Type) -> str:
     """How LLVM's intrinsics name a vector type."""
     names = {"float": "f32", "double": "f64", "i16": "i16"}
     return f"v{kind.count}{names[str(kind.element)]}"
+
+
+def shared_part(
+    module: ir.Module, name: str, kind: ir.FunctionType, build: Callable[[ir.Function], ir.Function]
+) -> ir.Function:
+    """The function of that name that kernels of a module share, never inlined: built if it is not there yet."""
+    found = module.globals.get(name)
+    if found is not None:
+        return found
+    function = declared(module, name, kind)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return build(function)
 
 
 def declared(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Function:

@@ -15,7 +15,7 @@ from jitgrad.ir.dtypes import DType
 from . import llvm_ir as ir
 from .emit_types import I64, POINTER
 from .tile_builder import FunctionBuilder
-from .tile_memory import declared
+from .tile_memory import shared_part
 
 _KIND: Final = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, I64, I64, I64, I64, POINTER])
 
@@ -23,13 +23,7 @@ _KIND: Final = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, I64, I64, I64,
 def packing_function(module: ir.Module, dtype: DType, lanes: int, vectors: int) -> ir.Function:
     """The function for blocks of `vectors` registers, added to `module` if it is not there yet."""
     name = f"pack.{dtype.name}.{lanes}.{vectors}"
-    found = module.globals.get(name)
-    if found is not None:
-        return found
-    function = declared(module, name, _KIND)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    return _Packing(function, dtype, lanes, vectors).build()
+    return shared_part(module, name, _KIND, lambda function: _Packing(function, dtype, lanes, vectors).build())
 
 
 class _Packing(FunctionBuilder):

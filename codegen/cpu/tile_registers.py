@@ -19,7 +19,7 @@ from jitgrad.ir.dtypes import DType
 from . import llvm_ir as ir
 from .emit_types import I32, I64, POINTER, ramp_constant, splat
 from .tile_builder import FunctionBuilder
-from .tile_memory import declared
+from .tile_memory import shared_part
 
 SHARED: Final = (
     "panel", "panel_pitch", "copy", "row_pitch", "term_pitch", "tile_pitch", "line_pitch", "terms", "columns", "left",
@@ -44,13 +44,7 @@ def tile_function(
     One that `copies` packs the panel meanwhile.
     """
     name = f"tile.{dtype.name}.{lanes}.{rows}.{vectors}.{copies}"
-    found = module.globals.get(name)
-    if found is not None:
-        return found
-    function = declared(module, name, _KIND)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    return _Tile(function, dtype, lanes, rows, vectors, copies).build()
+    return shared_part(module, name, _KIND, lambda f: _Tile(f, dtype, lanes, rows, vectors, copies).build())
 
 
 class _Tile(FunctionBuilder):
