@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final
 
+from jitgrad.ir.collection import PAUSE
 from jitgrad.ir.config import config
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.types import CPU, Device
@@ -71,7 +72,7 @@ def compile_graph(
     >>> run([np.array([1, 2, 3], np.float32)])
     [array([2., 4., 6.], dtype=float32)]
     """
-    with EXCLUSIVE:
+    with EXCLUSIVE, PAUSE:
         return _compile(graph, name, aliases, options, observer, device)
 
 

@@ -69,7 +69,10 @@ class Node:
     ) -> None:
         self.op = op
         self.operands = tuple(operands)
-        self.results = tuple(Value(t, self, i) for i, t in enumerate(types))
+        if len(types) == 1:  # as nearly all have
+            self.results: tuple[Value, ...] = (Value(types[0], self),)
+        else:
+            self.results = tuple([Value(t, self, i) for i, t in enumerate(types)])
         self.location = location
         self.scope = scope
 

@@ -53,6 +53,7 @@ class TextLocation:
         return self.text
 
 
+@functools.lru_cache(4096)
 def is_library_file(path: str) -> bool:
     """Whether a source file is one of jitgrad's own."""
     return path.startswith(_ROOTS)

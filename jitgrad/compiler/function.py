@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jitgrad.ir.collection import PAUSE
 from jitgrad.ir.config import config
 from jitgrad.ir.errors import ArgumentError, CompileError
 from jitgrad.ir.graph import Value
@@ -122,7 +123,8 @@ class CompiledFunction(StandsForFunction):
             self._record.miss(key, self._entries, leaves, unknown)
         if self._numbers.learn(reads_of(self._f), key, leaves, args, kwargs):
             key = call_key(self._f, leaves, structure, self._numbers.of(structure))
-        return self._trace(key, leaves, args, kwargs)
+        with PAUSE:
+            return self._trace(key, leaves, args, kwargs)
 
     def _shortcut(self, spec: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function that serves calls like this one, which `spec` has served; None if there can't be one."""

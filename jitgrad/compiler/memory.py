@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..arrays import Data, may_share_memory
 from ..backend import DeviceArray
+from ..tensor import Tensor
 
 Array = Data
 
@@ -42,30 +45,42 @@ def overlaps_itself(array: Array) -> bool:
 
 
 class Spans:
-    """The bytes from the first to the last of arrays, looked up once for each."""
+    """The memory of tensors, from the first to the last byte of each, in order: who meets whom takes no look at all."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Array, int, int]] = {}
+    def __init__(self, tensors: Iterable[Tensor] = ()) -> None:
+        self._tensors: dict[int, Tensor] = {id(t): t for t in tensors}
+        self._looked_up = 0
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        self._elsewhere: list[DeviceArray] = []
 
-    def meet(self, array: Array, others: Iterable[Array]) -> bool:
-        """Whether one of `others` may share memory with `array`: the same as `may_share_memory`."""
+    def add(self, t: Tensor) -> None:
+        """One more tensor, whose memory stays what it is."""
+        self._tensors[id(t)] = t
+
+    def meet(self, t: Tensor) -> bool:
+        """Whether one of the others may share memory with `t`, as `may_share_memory` says."""
+        if self._looked_up < len(self._tensors):
+            for other in itertools.islice(self._tensors.values(), self._looked_up, None):
+                self._look_up(other._data)
+            self._looked_up = len(self._tensors)
+        array = t._data
         if array.__class__ is DeviceArray:
-            return any(may_share_memory(x, array) for x in others)
-        known = self._known
-        _, low, high = known.get(id(array)) or self._span(array)
-        for x in others:
-            _, start, stop = known.get(id(x)) or self._span(x)
-            if start < high and low < stop:
-                return True
-        return False
-
-    def _span(self, array: Array) -> tuple[Array, int, int]:
-        if array.__class__ is DeviceArray or array.size == 0:
-            found = array, 0, 0
+            found = sum(may_share_memory(x, array) for x in self._elsewhere)
+        elif array.size == 0:
+            return False
         else:
-            found = array, *byte_bounds(array)
-        self._known[id(array)] = found  # with the array, whose identity is nobody else's as long as it lives
-        return found
+            low, high = byte_bounds(array)
+            found = bisect_left(self._starts, high) - bisect_right(self._stops, low)
+        return found > (id(t) in self._tensors)
+
+    def _look_up(self, array: Array) -> None:
+        if array.__class__ is DeviceArray:
+            self._elsewhere.append(array)
+        elif array.size:
+            low, high = byte_bounds(array)
+            insort(self._starts, low)
+            insort(self._stops, high)
 
 
 def owner(array: Array) -> int:

@@ -73,6 +73,8 @@ class Segment:
 
     def graph(self, varying: frozenset[int] = frozenset()) -> Graph:
         """As a graph of its own. Constants whose numbers are in `varying` are further inputs."""
+        if not varying and all(v.node is None for v in self.inputs):
+            return Graph(self.inputs, self.nodes, self.wanted)
         b = Builder()
         env = {v: b.input(v.type, v.name) for v in self.inputs}
         at = 0

@@ -7,6 +7,7 @@ results have the same strides, they are found here from the graph alone, when so
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from jitgrad.ir.op import Pointwise, View
 from jitgrad.ir.ops.history import Detach, WithHistory
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.write import WriteView
+from jitgrad.ir.types import TensorType
 
 from ..arrays import contiguous_strides, seen_strides, strides_only
 from ..backend import DeviceArray
@@ -38,20 +40,19 @@ class MemoryLayout:
 
     def of(self, value: Value) -> Strides | None:
         """The strides of `value`."""
-        stack = [value]
+        known, stack = self._known, [value]
         while stack:
             v = stack[-1]
-            if v in self._known:
-                stack.pop()
-                continue
-            node = v.node
-            behind = () if node is None else _behind(node)
-            missing = [x for x in behind if x not in self._known]
-            if missing:
-                stack += missing
-                continue
-            self._known[v] = self._given(v) if node is None else self._found(node)
-        return self._known[value]
+            if v not in known:
+                node = v.node
+                behind = () if node is None else _behind(node)
+                missing = [x for x in behind if x not in known]
+                if missing:
+                    stack += missing
+                    continue
+                known[v] = self._given(v) if node is None else self._found(node, [known[x] for x in behind])
+            stack.pop()
+        return known[value]
 
     def row_major(self, value: Value) -> None:
         """The program has laid out `value`, which was just made, in row-major order."""
@@ -101,27 +102,32 @@ class MemoryLayout:
             data = strides_only(data)
         return None if data.__class__ is not np.ndarray or data.flags.c_contiguous else data.strides
 
-    def _found(self, node: Node) -> Strides | None:
+    def _found(self, node: Node, known: Sequence[Strides | None]) -> Strides | None:
         op = node.op
-        known = [self._known[v] for v in _behind(node)]
+        if isinstance(op, View):
+            return _shown(op, node.operands[0].type, known[0], node.result.type)
         if isinstance(op, _SAME) or op.effect:
             return known[0]
-        if isinstance(op, View):
-            (v,) = node.operands
-            shape, dtype = tuple(map(int, v.type.shape)), v.type.dtype
-            steps = known[0] or contiguous_strides(shape, dtype.itemsize)
-            seen = seen_strides(op, shape, steps, dtype.np)
-            return None if seen == contiguous_strides(node.result.type.shape, node.result.type.dtype.itemsize) else seen
-        if self._tracer.placement.where.type != "cpu" or all(s is None for s in known):
+        if known.count(None) == len(known) or self._tracer.placement.where.type != "cpu":
             return None
         return elementwise([v.type.shape for v in node.operands], known, node.result.type.dtype.itemsize)
 
 
 def _behind(node: Node) -> Sequence[Value]:
     """The operands that decide how the result lies."""
-    if isinstance(node.op, _SAME) or node.op.effect:
+    op = node.op
+    if isinstance(op, _SAME) or op.effect:
         return node.operands[:1]
-    return node.operands if isinstance(node.op, (View, Pointwise)) else ()
+    return node.operands if isinstance(op, (Pointwise, View)) else ()
+
+
+@functools.lru_cache(10_000)
+def _shown(op: View, type: TensorType, strides: Strides | None, shown: TensorType) -> Strides | None:
+    """How what a view shows of a value of that type lies."""
+    shape = tuple(map(int, type.shape))
+    steps = strides or contiguous_strides(shape, type.dtype.itemsize)
+    seen = seen_strides(op, shape, steps, type.dtype.np)
+    return None if seen == contiguous_strides(shown.shape, shown.dtype.itemsize) else seen
 
 
 def elementwise(shapes: Sequence[Sequence[int]], strides: Sequence[Strides | None], itemsize: int) -> Strides | None:

@@ -114,12 +114,12 @@ class Tracer(Asking, Drawing):
         self.is_over = False  # whether Python has gone on without this trace
         self.exact_numbers: frozenset[int] = frozenset()  # argument leaves that count as the numbers they are
         self.refused = False  # whether an op refused a value while the trace was going on
-        self.fullgraph, self._arguments = fullgraph, arguments
+        self.fullgraph = fullgraph
         self._traced: list[weakref.ref[Tensor]] = []
         self._known: dict[int, Source] = {id(t): ArgumentSource(i) for i, t in reversed(arguments.items())}
         self._location: Any = None
         self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
-        self._written, self._spans = dict[int, Tensor](), Spans()
+        self._written, self._spans = dict[int, Tensor](), Spans(arguments.values())
         self.writes: list[tuple[int, Outside, Value]] = []  # after how many nodes, to what, its value then
         self.placement = Placement()
         self.met: dict[Value, Tensor] | None = None  # in a part that is computed again: the tensors of its operands
@@ -152,6 +152,7 @@ class Tracer(Asking, Drawing):
         else:
             source = self._known.get(id(t)) or CapturedSource(t)
             entry = Outside(t, len(self.sources), self._slot(source, t.type_))
+            self._spans.add(t)
             if any(t._data is array for array in self.arrays):
                 self.array_values[len(self.sources) - 1] = t._data.copy()
         self.outside[id(t)] = entry
@@ -372,8 +373,7 @@ class Tracer(Asking, Drawing):
         if overlaps_itself(root._data):
             self.materialise("an in-place write reaches a tensor of which several elements share memory")
             return True
-        others = [s.tensor for s in self.outside.values() if s.slot is not None] + list(self._arguments.values())
-        if self._spans.meet(root._data, [t._data for t in others if t is not root]):
+        if self._spans.meet(root):
             self.materialise("an in-place write reaches memory that another argument shares")
             return True
         self._written[id(root)] = root

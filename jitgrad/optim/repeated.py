@@ -62,15 +62,19 @@ class Updates:
         return all(isinstance(t, Tensor) and t._view is None and len(tracer.sharing(t)) == 1 for t in tensors)
 
     def _copy(self, update: _Update, tensors: Sequence[Tensor], values: Sequence[Value]) -> None:
-        builder = self._tracer.builder
+        tracer = self._tracer
+        nodes, scope = tracer.builder.nodes, tracer.builder.scope
         env = dict(zip(update.values, values, strict=True))
         for node in update.nodes:
             types = [v.type for v in node.results]
-            made = Node(node.op, [env.get(v, v) for v in node.operands], types, node.location, builder.scope)
-            env.update(zip(node.results, made.results, strict=True))
-            builder.nodes.append(made)
+            made = Node(node.op, [env.get(v, v) for v in node.operands], types, node.location, scope)
+            for v, new in zip(node.results, made.results):
+                env[v] = new
+            nodes.append(made)
         for i, value in update.results.items():
-            write(tensors[i], self._tracer.traced(env.get(value, value)), "step")
+            new = env.get(value, value)
+            tracer.layout.lies_as(new, value)
+            write(tensors[i], tracer.traced(new), "step")
 
 
 def _written(value: Value) -> Value:
