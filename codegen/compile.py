@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,13 +20,14 @@ from jitgrad.ir.types import CPU, Device
 from . import stored
 from .cache import COUNTERS
 from .conv.target import DEFAULT_TARGET, TileTarget
-from .cpu.kernels import begin_kernels, compile_kernels, tile_target
+from .cpu.code_maker import soon_switched
+from .cpu.kernels import KERNELS_IN_A_MODULE, begin_kernels, compile_kernels, tile_target
 from .encode import encode
 from .executable import Executable
 from .fuse.program import ControlStep, HostStep, ProductStep, fuse
 from .loops.ir import Kernel
 from .loops.verify import verify_kernel
-from .lower import CPU_TUNING, GPU_TUNING, AnyKernel, nbytes_of
+from .lower import CPU_TUNING, GPU_TUNING, AnyKernel, Launch, nbytes_of
 from .options import DEFAULT, CompileOptions
 from .plan import Plan, kernels_of, make_plan
 from .plan_verify import verify_plan
@@ -72,7 +74,7 @@ def compile_graph(
     >>> run([np.array([1, 2, 3], np.float32)])
     [array([2., 4., 6.], dtype=float32)]
     """
-    with EXCLUSIVE, PAUSE:
+    with EXCLUSIVE, PAUSE, soon_switched():
         return _compile(graph, name, aliases, options, observer, device)
 
 
@@ -89,7 +91,7 @@ def _compile(
         return _compile_anew(graph, name, aliases, options, observer, device)
 
     def whole() -> Executable:
-        with EXCLUSIVE:
+        with EXCLUSIVE, PAUSE, soon_switched():
             made: Executable = _compile_anew(graph, name, aliases, options, ignore, CPU)
         return made
 
@@ -120,10 +122,11 @@ def _compile_anew(
     with _timed(stats, "fuse"):
         program = fuse(prepared, options)
     observer("fused", program)
+    ahead = _Ahead(options.numerics, begins=tiles is not None)
     with _timed(stats, "plan"):
-        plan = make_plan(
-            program, dict(aliases), CPU_TUNING if device.type == "cpu" else GPU_TUNING, tiles or DEFAULT_TARGET
-        )
+        tuning = CPU_TUNING if device.type == "cpu" else GPU_TUNING
+        plan = make_plan(program, dict(aliases), tuning, tiles or DEFAULT_TARGET, lowered=ahead)
+        ahead.begin()
         if options.check_plan:
             verify_plan(plan)
     observer("plan", plan)
@@ -144,6 +147,28 @@ def _compile_anew(
     with _timed(stats, "encode"):
         segments = encode(plan, {k: n.address for k, n in zip(kernels, native)})
     return Executable(name, plan, segments, native, stats, DumpText(prepared))
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """Has kernels compiled by other threads, some at a time, as a plan comes to them."""
+
+    numerics: str
+    begins: bool
+    _kernels: dict[AnyKernel, None] = field(default_factory=dict)
+    _begun: int = 0
+
+    def __call__(self, launches: Sequence[Launch]) -> None:
+        """More launches."""
+        self._kernels.update(dict.fromkeys(x.kernel for x in launches))
+        if len(self._kernels) - self._begun >= KERNELS_IN_A_MODULE:
+            self.begin()
+
+    def begin(self) -> None:
+        """Begin with those there are."""
+        if self.begins:
+            begin_kernels(list(self._kernels)[self._begun :], self.numerics)
+        self._begun = len(self._kernels)
 
 
 def prepare_for(device: Device, graph: Graph, options: CompileOptions, observer: Observer) -> Graph:

@@ -10,7 +10,7 @@ that reads the input's old value has run before. What cannot be done so is copie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -123,6 +123,10 @@ def kernels_of(plan: Plan) -> list[AnyKernel]:
     return list(found)
 
 
+def ignore(launches: Sequence[Launch]) -> None:
+    """Nobody wants to know of launches as they come."""
+
+
 def _is_alike(a: TensorType, b: TensorType) -> bool:
     return a.dtype is b.dtype and always_equal(a.shape, b.shape)
 
@@ -133,21 +137,23 @@ def _needs_host(step: Step) -> bool:
 
 def make_plan(
     program: Program, aliases: Mapping[int, int], tuning: Tuning = CPU_TUNING, tiles: TileTarget = DEFAULT_TARGET,
-    new_arena: Callable[[], Any] = Arena,
+    new_arena: Callable[[], Any] = Arena, lowered: Callable[[Sequence[Launch]], None] = ignore,
 ) -> Plan:  # fmt: skip
     """Lower all groups and place all values; `tuning` says for what kind of machine, `tiles` with what registers.
 
-    `new_arena` makes what hands out memory: an `Arena`, or what stands for one.
+    `new_arena` makes what hands out memory: an `Arena`, or what stands for one. `lowered` is told of launches as they
+    come.
     """
-    return _Planner(program, aliases, tuning, tiles, new_arena).run()
+    return _Planner(program, aliases, tuning, tiles, new_arena, lowered).run()
 
 
 class _Planner:
     def __init__(
         self, program: Program, aliases: Mapping[int, int], tuning: Tuning, tiles: TileTarget,
-        new_arena: Callable[[], Any],
+        new_arena: Callable[[], Any], lowered: Callable[[Sequence[Launch]], None],
     ) -> None:  # fmt: skip
         self.program = program
+        self.lowered = lowered
         self.tiles = tiles
         self.tuning = tuning
         self.plan = Plan(program, aliases)
@@ -252,6 +258,7 @@ class _Planner:
             if value not in self.plan.places:
                 self._place_result(n, step, value)
         launches = self._lower(step)
+        self.lowered(launches)
         scratch = dict.fromkeys(o for x in launches for o in x.operands if isinstance(o, Scratch))
         if isinstance(step, ControlStep):
             scratch = dict.fromkeys(self._plan_inside(step).buffers)
@@ -275,7 +282,7 @@ class _Planner:
 
     def _plan_inside(self, step: ControlStep) -> InnerPlans:
         """Plans for the sub-graphs of a choice or a loop."""
-        plans = tuple(make_plan(p, {}, self.tuning, self.tiles, self.new_arena) for p in step.programs)
+        plans = tuple(make_plan(p, {}, self.tuning, self.tiles, self.new_arena, self.lowered) for p in step.programs)
         arena = Scratch(dtypes.uint8, max(p.arena_bytes for p in plans))
         carries = step.node.results[: getattr(step.node.op, "carries", 0)]
         others = tuple(Scratch(v.type.dtype, v.type.numel) for v in carries)

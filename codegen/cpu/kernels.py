@@ -34,7 +34,7 @@ from .threads import pool
 from .tiles import emit_tiles
 
 AnyKernel: TypeAlias = Kernel | TileKernel
-_KERNELS_IN_A_MODULE: Final = 8
+KERNELS_IN_A_MODULE: Final = 8
 
 
 @functools.cache
@@ -122,9 +122,13 @@ def _digest(*parts: str) -> str:
 
 @dataclass(slots=True)
 class _Compilation:
-    """Kernels on their way: `kernels` has each with its module and its name in there, by key."""
+    """Kernels on their way: `kernels` has each with its module and its name in there, by key.
+
+    `keys` are those of all that was asked for.
+    """
 
     options: EmitOptions
+    keys: dict[AnyKernel, str] = field(default_factory=dict)
     maker: CodeMaker = field(default_factory=lambda: CodeMaker(pool.num_threads))
     kernels: dict[str, tuple[AnyKernel, str, str]] = field(default_factory=dict)
     start: float = field(default_factory=time.perf_counter)
@@ -155,9 +159,11 @@ class KernelTable:
         if len(native) == len(found):  # equal kernels are made of the same expressions: no need to print them
             COUNTERS.memory_hits += len(found)
             return native
-        keys = [kernel_key(k, options) for k in kernels]
         with self._lock:
+            known = self._begun.keys if self._begun is not None and self._begun.options == options else {}
+            keys = [known.get(k) or kernel_key(k, options) for k in kernels]
             self._find_or_compile(dict(zip(keys, kernels)), options)
+            self._begun = None
             self._by_identity.update(((k, options), self._kernels[key]) for k, key in zip(kernels, keys))
         return [self._kernels[key] for key in keys]
 
@@ -166,13 +172,18 @@ class KernelTable:
         if pool.num_threads < 2:
             return
         with self._lock:
-            wanted = {
-                kernel_key(k, options): k for k in dict.fromkeys(kernels) if (k, options) not in self._by_identity
-            }
-            missing = {key: k for key, k in wanted.items() if key not in self._kernels and not self._is_on_disk(key)}
-            if missing and self._begun is None:
-                self._begun = _Compilation(options)
-                self._emit(missing, self._begun, at_once=True)
+            begun = self._begun
+            if begun is None or begun.options != options:
+                begun = _Compilation(options)
+            new = [k for k in dict.fromkeys(kernels) if k not in begun.keys and (k, options) not in self._by_identity]
+            if not new:
+                return
+            begun.keys.update((k, kernel_key(k, options)) for k in new)
+            named = {begun.keys[k]: k for k in new}
+            known = self._kernels.keys() | begun.kernels.keys()
+            missing = {key: k for key, k in named.items() if key not in known and not self._is_on_disk(key)}
+            self._emit(missing, begun, at_once=True)
+            self._begun = begun
 
     def _is_on_disk(self, key: str) -> bool:
         return disk_cache().read("kernel-" + key) is not None
@@ -291,7 +302,7 @@ def _batches(missing: Mapping[str, AnyKernel]) -> Iterator[list[str]]:
             yield [key]
             continue
         batch.append(key)
-        if len(batch) == _KERNELS_IN_A_MODULE:
+        if len(batch) == KERNELS_IN_A_MODULE:
             yield batch
             batch = []
     if batch:
@@ -307,7 +318,7 @@ def compile_kernels(kernels: Sequence[AnyKernel], numerics: str = "default") -> 
 
 
 def begin_kernels(kernels: Iterable[AnyKernel], numerics: str = "default") -> None:
-    """Have kernels compiled by other threads already, which `compile_kernels` will be asked for."""
+    """Have kernels compiled by other threads already, which `compile_kernels` will be asked for next."""
     TABLE.begin(kernels, default_options(numerics))
 
 

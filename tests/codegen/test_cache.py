@@ -12,7 +12,7 @@ from codegen.kernels import pointwise
 
 from jitgrad.codegen import cache
 from jitgrad.codegen.cache import COUNTERS, DiskCache
-from jitgrad.codegen.cpu import abi, kernels
+from jitgrad.codegen.cpu import abi, code_maker, kernels
 from jitgrad.codegen.cpu.code_maker import CodeMaker
 from jitgrad.codegen.cpu.threads import pool
 from jitgrad.ir import dtypes, scalar
@@ -117,6 +117,32 @@ def test_many_kernels_are_modules_compiled_side_by_side(folder, monkeypatch):
     assert [result(native) for native in found] == [np.float32(factor) for _, factor in batch]
     names = [p.name.split("-")[0] for p in folder.iterdir()]
     assert names.count("kernel") == 20 and names.count("module") == 3
+
+
+def test_kernels_are_begun_before_they_are_asked_for(folder, monkeypatch):
+    batch = [fresh_kernel() for _ in range(12)]
+    monkeypatch.setattr(pool, "_threads", 2)
+    table, options = forget(), kernels.default_options()
+    for part in (batch[:5], batch[3:7], batch[:2]):
+        table.begin([k for k, _ in part], options)
+    compiled = COUNTERS.compiled
+    found = table.kernels([k for k, _ in batch], options)
+    assert [result(native) for native in found] == [np.float32(factor) for _, factor in batch]
+    assert COUNTERS.compiled - compiled == 12
+    names = [p.name.split("-")[0] for p in folder.iterdir()]
+    assert names.count("kernel") == 12 and names.count("module") == 3
+    table.begin([batch[0][0]], options)  # there is nothing to begin
+    assert table._begun is None
+
+
+def test_turns_are_short_until_the_end():
+    before = sys.getswitchinterval()
+    with pytest.raises(KeyError), code_maker.soon_switched():
+        with code_maker.soon_switched():
+            pass
+        assert sys.getswitchinterval() < before
+        raise KeyError
+    assert sys.getswitchinterval() == pytest.approx(before)
 
 
 def test_an_error_of_llvm_is_raised_to_the_caller():
