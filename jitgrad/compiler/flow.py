@@ -1,7 +1,8 @@
 """Where a value goes that Python is about to get: whether it can only become part of what the call returns.
 
 The bytecode that follows is run on what it does to one value: whether a local variable, a place on the stack or a new
-container may hold it. As soon as anything else might look at it, or something unknown comes, the answer is no.
+container may hold it. As soon as anything else might look at it, or something unknown comes, the answer is no. So it is
+where what calls the function that gets the value is not the function below it, but something like `max` or `map`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .callee import Path, called, calls_itself
 from .handlers import covered, is_call_of_compiled
 
 _NAMESPACES = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "breakpoint"})
@@ -53,12 +55,38 @@ _State = tuple[tuple[bool, ...], frozenset[str]]  # the top of the stack, and lo
 
 def is_only_returned() -> bool:
     """Whether the value that the calling method gives its caller can only become part of the traced call's result."""
-    frame = sys._getframe(2).f_back
-    while frame is not None and not is_call_of_compiled(frame):
-        if not _reaches_only_result(frame.f_code, frame.f_lasti):
+    child = sys._getframe(2)
+    frame = child.f_back
+    while frame is not None:
+        code, offset = frame.f_code, frame.f_lasti
+        is_last = is_call_of_compiled(frame)
+        if not is_last and not _reaches_only_result(code, offset):
             return False
-        frame = frame.f_back
-    return frame is not None
+        if not calls_itself(frame, child, _called(code, offset)):
+            return False
+        if is_last:
+            return True
+        child, frame = frame, frame.f_back
+    return False
+
+
+@functools.lru_cache(4096)
+def _called(code: types.CodeType, offset: int) -> Path | None:
+    """What the call at `offset` calls, as the names that lead to it."""
+    return called([i for i in dis.get_instructions(code) if i.offset <= offset], _effect)
+
+
+def _effect(i: dis.Instruction) -> tuple[int, int] | None:
+    """What an instruction takes from the stack and puts on it; None if it is not known, or goes elsewhere."""
+    kind, arg = i.opname, i.arg or 0
+    if kind.startswith("LOAD_FAST"):
+        return 0, len(i.argval) if isinstance(i.argval, tuple) else 1
+    if kind in _CONTAINERS:
+        return _CONTAINERS[kind](arg), 1
+    if kind not in _EFFECTS or kind in _ENDS:
+        return None
+    taken, given = (n if isinstance(n, int) else n(arg) for n in _EFFECTS[kind])
+    return taken, given
 
 
 @functools.lru_cache(4096)

@@ -1,5 +1,8 @@
 """Numbers that only become part of the result need no cut: one specialisation serves all their values."""
 
+import functools
+import itertools
+
 import numpy as np
 import pytest
 from programs_compared import agree
@@ -34,6 +37,69 @@ class Net(jg.nn.Module):
         return y, y.sum().item()
 
 
+class Loss:
+    inner = property(lambda self: self)
+
+    def __call__(self, x):
+        return self.total(x)
+
+    def total(self, x):
+        return x.sum().item()
+
+    @staticmethod
+    def of(x):
+        return x.mean().item()
+
+    @classmethod
+    def first(cls, x):
+        return cls.of(x[0])
+
+
+def _total(x):
+    return float(x.sum())
+
+
+def _positive(row):
+    return int((row > 0).sum())
+
+
+CALLED_BY_PYTHON = {  # functions whose numbers something that is not Python code gets first
+    "max": lambda x: max(x, key=_total),
+    "min": lambda x: min(x, key=lambda row: row.sum().item()),
+    "sum": lambda x: sum(map(_total, x)),
+    "sum of floats": lambda x: sum(map(float, x[0])),
+    "sum of items": lambda x: sum(map(jg.Tensor.item, x[:, 0])),
+    "lists": lambda x: list(itertools.chain(*map(jg.Tensor.tolist, x))),
+    "sorted": lambda x: sorted(x[0].unbind(), key=float),
+    "a method": lambda x: sorted(x[0].unbind(), key=Loss().total),
+    "an object": lambda x: max(x, key=Loss()),
+    "reduce": lambda x: functools.reduce(lambda a, row: a + row.sum().item(), x, 0.0),
+    "filter": lambda x: len(list(filter(lambda row: (row > 0).sum().item() > 3, x))),
+    "a set": lambda x: len(set(map(_positive, x))),
+}
+
+
+@pytest.mark.parametrize("name", CALLED_BY_PYTHON)
+def test_numbers_that_builtin_functions_look_at(name):
+    def program(compile):
+        f = compile(CALLED_BY_PYTHON[name])
+        for k in range(3):
+            yield f((X + k).flip(k % 2))
+
+    agree(program)
+
+
+def test_a_cache_keeps_numbers():
+    def program(compile):
+        total = functools.lru_cache(_mean)
+        f = compile(lambda x: (x + 1, total(x)))
+        for _ in range(3):
+            yield f(X)
+
+    agree(program)
+
+
+LOSS, NET, PARTIAL, WRAPPED = Loss(), Net(), functools.partial(_mean), jg.no_grad()(_mean)
 FUNCTIONS = {
     "item": lambda x: (x * 2).sum().item(),
     "items": lambda x: (x.sum().item(), (x > 0).any().item(), x.long().sum().item()),
@@ -42,6 +108,10 @@ FUNCTIONS = {
     "a list": lambda x: (x[0] * 2).tolist(),
     "a helper": _helped,
     "stored": _stored,
+    "a partial": lambda x: PARTIAL(x),
+    "a module": lambda x: NET(x),
+    "methods": lambda x: (Loss.of(x), Loss.first(x), LOSS(x), LOSS.inner.total(x * 2)),
+    "wrapped": lambda x: WRAPPED(x),
 }
 
 
