@@ -167,6 +167,14 @@ def native_form(executable: Any) -> Any:
     return small_call(executable)
 
 
+def eager_ops() -> Any:
+    """The module that makes eager ops native: see `codegen.cpu.eager_op`."""
+    load()
+    from jitgrad.codegen.cpu import eager_op
+
+    return eager_op
+
+
 def fitted_calls() -> Any:
     """The module that makes calls which native code checks: see `codegen.fitted_call`."""
     from jitgrad.codegen import fitted_call

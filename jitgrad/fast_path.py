@@ -18,6 +18,8 @@ from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
 from .mode import local
+from .native_ops import NOTHING as NOTHING
+from .native_ops import counted, native_op
 from .tape import FIXED, Storage, TapeNode, let_write, next_seq, residual_mask, watch
 from .tensor import Tensor, wrap
 
@@ -28,11 +30,15 @@ Binary: TypeAlias = Callable[[Any, Any], Any]
 DTypes: TypeAlias = frozenset[Any]
 
 _NONE: DTypes = frozenset()
-NOTHING = (None, None, None)
 _REFUSED = (ValueError, TypeError, OverflowError, RuntimeWarning, FloatingPointError)
 _SMALL = 16384  # elements; above, generated kernels are faster than NumPy
 _FINITE = 3e38  # below, numbers are finite in float32
-_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_F32, _F64, _I64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
+_ONE = np.ones(1, np.float32)
+_NEEDS: dict[int, list[tuple[bool, ...]]] = {
+    1: [(True,)],
+    2: [(True, False), (False, True), (True, True)],
+}  # which operands may lead to a gradient
 _ndarray = np.ndarray
 _asarray = np.asarray
 _new = object.__new__
@@ -55,6 +61,55 @@ class _Residuals:
         keep, result = residual_mask(self.op, types, self.needs)
         self.found = found = keep[0], keep[-1] and len(keep) > 1, result[0]
         return found
+
+
+def _native(op: Op, function: Any, arity: int, integers: bool) -> Any:
+    """The op as a native function. Ops that have sizes are recorded by Python, as are those whose nodes get copies."""
+    kept: Any = None
+    if isinstance(op, Pointwise) and op.differentiable and not op.copies_on_write:
+        kept = [_Residuals(op, needs).find(*[_ONE] * arity) for needs in _NEEDS[arity]]
+    return native_op(op, function, arity, _SMALL, kept, integers)
+
+
+def _two_natively(op: Op, function: Any, python: Binary, integers: bool = False, swapped: bool = False) -> Binary:
+    """`python`, a method for `op` or for it with the operands `swapped`, native where it is called often."""
+    native: Any = None
+
+    def set_native(made: Any) -> None:
+        nonlocal native
+        native = made
+
+    native = counted(lambda: _native(op, function, 2, integers), set_native)
+
+    def method(self: Any, other: Any) -> Any:
+        if _SMALL > 0 and (made := native(local.mode, self, other)) is not None:
+            return made
+        return python(self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        if _SMALL > 0 and (made := native(local.mode, other, self)) is not None:
+            return made
+        return python(self, other)
+
+    return reflected if swapped else method
+
+
+def _one_natively(op: Op, function: Any, python: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same for an op of one operand."""
+    native: Any = None
+
+    def set_native(made: Any) -> None:
+        nonlocal native
+        native = made
+
+    native = counted(lambda: _native(op, function, 1, False), set_native)
+
+    def method(self: Any) -> Any:
+        if _SMALL > 0 and (made := native(local.mode, self)) is not None:
+            return made
+        return python(self)
+
+    return method
 
 
 def _binary_recorder(op: Op) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
@@ -222,7 +277,7 @@ def binary_method(op: Op, slow: Binary, exact: DTypes = _NONE, weak: DTypes = _N
                 record_binary(mode, self, other, x, y, t)
         return t
 
-    return method
+    return _two_natively(op, ufunc, method, _I64 in exact)
 
 
 def reflected_method(op: Pointwise, slow: Binary) -> Binary:
@@ -255,7 +310,7 @@ def reflected_method(op: Pointwise, slow: Binary) -> Binary:
             record_with_number(mode, self, x, other, t)
         return t
 
-    return method
+    return _two_natively(op, ufunc, method, swapped=True)
 
 
 def unary_method(op: Op, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -282,7 +337,7 @@ def unary_method(op: Op, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
             record_unary(mode, self, x, t)
         return t
 
-    return method
+    return _one_natively(op, function, method)
 
 
 def add_small(t: Any, addend: Any) -> bool:

@@ -39,6 +39,19 @@ def cell_offset() -> int:
     return _offset_of(types.CellType(value), value)
 
 
+@functools.cache
+def class_above_offset() -> int:
+    """Where a class holds the first of the classes that it is derived from."""
+
+    class Above:
+        pass
+
+    class Below(Above):
+        pass
+
+    return _offset_of(Below, Above)
+
+
 def dict_offset(x: Any) -> int | None:
     """Where an object holds the dict of its attributes, which it has from now on; None if that is not known here."""
     cls = type(x)

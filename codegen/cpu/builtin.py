@@ -24,7 +24,7 @@ from .cells import I64, PTR, at, byte_cell, call, cell
 from .kernels import compile_module
 from .target import CompiledModule
 
-_ONE_ARGUMENT: Final = 8  # METH_O
+_ONE_ARGUMENT, _SEVERAL = 8, 0x80  # METH_O, METH_FASTCALL
 FUNCTION_TYPE: Final = ir.FunctionType(PTR, [PTR, PTR])
 _COUNTS: Final = sys.version_info < (3, 12)  # whether references to True and False are counted
 
@@ -65,16 +65,20 @@ def give(b: ir.IRBuilder, address: ir.Value) -> None:
 
 
 @functools.cache
-def _method(address: int) -> _Method:
+def _method(address: int, flags: int) -> _Method:
     """What Python needs to know of a function; it must outlive all that are made of it."""
-    return _Method(b"run", address, _ONE_ARGUMENT, None)
+    return _Method(b"run", address, flags, None)
 
 
-def builtin_of(address: int, cells: np.ndarray[Any, Any]) -> Callable[[list[Any]], bool]:
-    """The machine code at an address, of `FUNCTION_TYPE`, as a function of Python; its first argument is `cells`."""
+def builtin_of(address: int, cells: np.ndarray[Any, Any], several: bool = False) -> Callable[..., Any]:
+    """The machine code at an address, of `FUNCTION_TYPE`, as a function of Python; its first argument is `cells`.
+
+    With `several`, it takes the address of its arguments, of which there may be more, and their number.
+    """
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    made: Callable[[list[Any]], bool] = make(ctypes.addressof(_method(address)), cells, None)
+    method = _method(address, _SEVERAL if several else _ONE_ARGUMENT)
+    made: Callable[..., Any] = make(ctypes.addressof(method), cells, None)
     if made.__self__ is not cells:  # type: ignore[attr-defined]
         raise InternalError("this Python makes builtin functions in a way that is not known")
     return made
