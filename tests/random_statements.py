@@ -21,6 +21,8 @@ VIEWS = [
     "{x}.flatten()", "{x}.chunk(2)[0]", "{x}.unbind(0)[-1]", "{x}.split(2)[-1]", "{x}.contiguous()",
     "{x}.to({x}.dtype)", "{x}.permute(*reversed(range({x}.ndim)))", "{x}.select(-1, {i})", "{x}.view({x}.shape)",
     "{x}.unsqueeze(-1).expand(*{x}.shape, 2)", "{x}.expand_as({x})", "{x}.mT", "{x}.ravel()",
+    "jg.no_grad()(lambda t: t[...])({x})", "jg.no_grad()(lambda t: t.view(-1))({x})",
+    "jg.enable_grad()(lambda t: t[None])({x})",
 ]  # fmt: skip
 
 RESULTS = [

@@ -14,6 +14,7 @@ from typing import Any
 
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Graph, Value
+from jitgrad.ir.op import View
 from jitgrad.ir.ops.arithmetic import Neg
 from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.types import TensorType
@@ -23,6 +24,7 @@ from ..aliasing import alias, storage_of, views
 from ..arrays import assign, on_host, owned
 from ..backend import Observer, compile_graph, load
 from ..dispatch import edge
+from ..mode import local
 from ..runtime_float import RuntimeFloat
 from ..tape import TapeNode
 from ..tensor import Tensor, wrap
@@ -35,8 +37,8 @@ from .sources import Source
 from .tracer import Tracer
 
 # How to make a result again: ("python", x), ("number", output, function of the array); and a tensor: ("value", output,
-# history, whether it takes the memory), ("source", s), ("view", origin's recipe, ops), or ("alias", base's recipe,
-# history, output of its history, ops). A history is one of `_history`.
+# history, whether it takes the memory), ("source", s), ("view", origin's recipe, ops, history), or ("alias", base's
+# recipe, history, output of its history, ops). A history is one of `_history`.
 Recipe = tuple[Any, ...]
 _FREED = Neg()  # any op will do: a node without saved data only says that its gradient was taken
 
@@ -215,7 +217,8 @@ class _Recipes:
             self.kept.add(out)
             return ("value", out, _history(t, self.tracer), is_first)
         if info.origin is not None:
-            return ("view", self.of(info.origin), info.origin_ops)
+            history = "leaf" if t._requires_grad and t._node is None else "result" if t._requires_grad else None
+            return ("view", self.of(info.origin), info.origin_ops, history)
         own = self.output(t._data) if t._node is not None else None
         return ("alias", self.of(info.base), _history(t, self.tracer), own, info.ops)
 
@@ -338,7 +341,7 @@ class _Maker:
             case "source":
                 return self.spec.sources[recipe[1]].tensor(self.leaves)  # type: ignore[union-attr]
             case "view":
-                return views(recipe[2], self.make(recipe[1]))
+                return self._view(*recipe[1:])
             case "alias":
                 t = alias(views(recipe[4], alias(self.make(recipe[1]))))
                 return self._with_history(t, recipe[2], recipe[3])
@@ -348,6 +351,15 @@ class _Maker:
         else:
             t = wrap(owned(self.outs[recipe[1]]))
         return self._with_history(t, recipe[2], recipe[1])
+
+    def _view(self, origin: Recipe, ops: tuple[View, ...], history: str | None) -> Tensor:
+        """A view that is recorded if it was while tracing, whatever the mode around the call."""
+        source, mode = self.make(origin), local.mode
+        before, mode.grad = mode.grad, history == "result"
+        try:
+            return self._with_history(views(ops, source), None if history == "result" else history, 0)
+        finally:
+            mode.grad = before
 
     def _with_history(self, t: Tensor, history: Any, out: int) -> Tensor:
         if history == "leaf":

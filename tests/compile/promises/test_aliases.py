@@ -210,3 +210,48 @@ def test_out_of_another_shape_that_shares_memory(write):
             yield results, given, h
 
     agree(program)
+
+
+def _with_grad_off(a):
+    b = a * 2
+    with jg.no_grad():
+        return a.view(-1), a[1:], b[0], b.view(-1)[2:], (a * 3).view(-1)
+
+
+def _with_grad_on(a):
+    with jg.enable_grad():
+        return a.view(-1), a[1:], (a * 2)[0]
+
+
+def _leaves_of_their_own(a):
+    b = a.detach()[1:]
+    b.requires_grad_()
+    c = (a.detach() * 2).view(-1)
+    c.requires_grad_()
+    return b, c, a.detach().view(-1)
+
+
+def _before_a_write(a):
+    b = a * 1
+    with jg.no_grad():
+        c = b.view(-1)
+        b.mul_(2)
+    return c, b
+
+
+@pytest.mark.parametrize("f", [_with_grad_off, _with_grad_on, _leaves_of_their_own, _before_a_write])
+@pytest.mark.parametrize("is_on", [True, False])
+def test_views_are_recorded_where_they_are_made(f, is_on):
+    def program(compile):
+        call = compile(f)
+        for _ in range(3):
+            a = _leaf()
+            with jg.set_grad_enabled(is_on):
+                results = call(a)
+            yield results
+            recorded = [r.sum() for r in results if r.requires_grad and not r.is_leaf]
+            if recorded:
+                sum(recorded).backward()
+            yield a.grad
+
+    agree(program)
