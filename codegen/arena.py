@@ -6,6 +6,8 @@ from bisect import insort
 from typing import Final
 
 ALIGNMENT: Final = 64
+PAGE: Final = 4096  # where large values start, all alike: `buffers.py` says why
+_LARGE: Final = 16 * 1024
 
 
 class Arena:
@@ -24,22 +26,26 @@ class Arena:
 
     def allocate(self, nbytes: int) -> int:
         """The offset of `nbytes` free bytes."""
-        need = _rounded(nbytes)
+        need, alignment = _rounded(nbytes), PAGE if nbytes >= _LARGE else ALIGNMENT
         if need == 0:
             return 0
-        fitting = [(n, at) for at, n in self._free if n >= need]
+        fitting = [(n, at) for at, n in self._free if n >= need + -at % alignment]
         if fitting:
             n, at = min(fitting)
             self._free.remove((at, n))
-            if n > need:
-                insort(self._free, (at + need, n - need))
-            return at
-        if self._free and sum(self._free[-1]) == self.size:
+        elif self._free and sum(self._free[-1]) == self.size:
             at, _ = self._free.pop()
+            n = 0
         else:
-            at = self.size
-        self.size = at + need
-        return at
+            at, n = self.size, 0
+        start = at + -at % alignment
+        end = start + need
+        if start > at:
+            insort(self._free, (at, start - at))
+        if at + n > end:
+            insort(self._free, (end, at + n - end))
+        self.size = max(self.size, end)
+        return start
 
     def release(self, offset: int, nbytes: int) -> None:
         """Take back what `allocate(nbytes)` gave."""

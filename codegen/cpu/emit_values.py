@@ -302,6 +302,8 @@ class ValueEmitter:
             address = self._address(expr.buffer, self.value(expr.args[0], 1))
             if active is None:
                 return b.load(address, typ=memory, align=expr.dtype.itemsize)
+            if mask is not None:
+                address = self._readable(address, expr, active)
             return self._masked("load", memory, [address, I32(expr.dtype.itemsize), active, _zeros(memory)])
         if step == -1 and active is None:
             last = b.sub(self.value(expr.args[0], 1), I64(lanes - 1))
@@ -315,6 +317,15 @@ class ValueEmitter:
         every = active or splat_constant(I1, 1, lanes)
         pointers = self._address(expr.buffer, index)
         return self._masked("gather", memory, [pointers, I32(expr.dtype.itemsize), every, _zeros(memory)])
+
+    def _readable(self, address: ir.Value, expr: Load, active: ir.Value) -> ir.Value:
+        """`address`, or the buffer's own where no lane is active.
+
+        Reading nothing of a page that isn't there is no fault, but processors take hundreds of cycles to find out.
+        """
+        b, bits = self.builder, ir.IntType(active.type.count)
+        some = b.icmp_signed("!=", b.bitcast(active, bits), bits(0))
+        return b.select(some, address, self.pointers[expr.buffer])
 
     def store(self, stmt: Store, lanes: int) -> None:
         """Emit `buffer[index] = value` for the active lanes."""

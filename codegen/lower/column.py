@@ -1,4 +1,5 @@
-"""Column groups, where the last axis is kept: tasks are blocks of columns by chunks of rows.
+"""Column groups, where the last axis is kept, or what is read is contiguous along one that is: tasks are blocks of
+columns by chunks of rows.
 
     chunks: for each task: the accumulators of a block of columns lie in memory (in cache); row by row is folded in
     totals: for each block of columns: the chunks' accumulators are folded in order, then finished and stored
@@ -101,12 +102,16 @@ def _rows_together(columns: int, width: int) -> int:
 
 
 def lower_column(lowering: GroupLowering) -> list[Launch]:
-    """Two launches: chunks, and totals."""
+    """Columns along the last axis: two launches."""
     group = lowering.group
     everything = lowering.all_expressions()
     kept = lowering.loops(group.kept, everything)
-    reduced = lowering.loops(group.axes or (), everything)
-    columns = _Columns(lowering, kept[:-1], reduced, kept[-1], _flat(lowering, reduced, kept[-1]))
+    return lower_columns(lowering, kept[:-1], lowering.loops(group.axes or (), everything), kept[-1])
+
+
+def lower_columns(lowering: GroupLowering, outer: Sequence[Axis], reduced: Sequence[Axis], inner: Axis) -> list[Launch]:
+    """Two launches: chunks, and totals. Columns lie along `inner`, and there are some for each place of `outer`."""
+    columns = _Columns(lowering, outer, reduced, inner, _flat(lowering, reduced, inner))
     partials = [[Scratch(d, columns.cells) for d in accumulator_dtypes(r)] for r in lowering.reductions]
     return [_first(columns, partials), _second(columns, partials)]
 

@@ -18,7 +18,7 @@ from ..fuse.element import Element, Index, element, postorder, rebuild
 from ..fuse.groups import Group, Level, outer_index, variables_of
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
-from ..loops.ir import AccRef, Init, Stmt, Update, acc_ref
+from ..loops.ir import AccRef, Init, LoopVar, Stmt, Update, acc_ref
 from ..loops.walk import loads
 from .kernel_builder import KernelBuilder
 from .nest import Axis, merge_axes, uses_of
@@ -151,6 +151,12 @@ class GroupLowering:
             if contiguous and last in positions and contiguous[0] is not last:
                 return next((a for a in loops[:-1] if a.var is contiguous[0]), None)
         return None
+
+    def is_contiguous(self, var: LoopVar) -> bool:
+        """Whether something is read contiguously along `var`."""
+        values = self.program.values
+        uses = uses_of(self.all_expressions(), lambda n: values[n].shape)
+        return any(positions.get(var) == len(shape) - 1 for positions, shape in uses.plain)
 
     def _merged(self, axes: Iterable[int], expressions: Iterable[Expr]) -> list[Axis]:
         values = self.program.values

@@ -5,7 +5,8 @@
         phase 1: fold reductions that read results of phase 0, ...
         last: store the rest
 
-Short rows are done side by side instead, one in each lane of a vector, each from end to end.
+Short rows are done side by side instead, one in each lane of a vector, each from end to end. Rows that lie in memory as
+columns, and of which nothing but sums is wanted, are columns (`column.py`).
 
 A row is read again in each phase, from cache; `kept.py` says what is not computed again. Inexact folds go in blocks of
 bounded length, so that the error of a float32 sum does not grow with the length of the row.
@@ -21,6 +22,7 @@ from jitgrad.ir import scalar
 from ..fuse.element import element
 from ..fuse.roots import Root
 from ..loops.ir import Init, Stmt, loop_var
+from .column import lower_columns
 from .group_lowering import Fold, GroupLowering, ceil_div, new_fold
 from .kept import Kept, kept_values
 from .kernel_builder import KernelBuilder, Launch
@@ -38,6 +40,9 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
     reduced = lowering.loops(group.axes or (), everything)
     b.use_axes([*kept, *reduced])
     phases = Phases(lowering)
+    along = _read_along(lowering, phases, kept, reduced)
+    if along is not None:
+        return lower_columns(lowering, [a for a in kept if a is not along], reduced, along)
     if _is_long(lowering, phases, kept, reduced):
         return lower_long_row(lowering, phases, kept, reduced)
     short = bool(kept) and math.prod(a.extent for a in reduced) <= lowering.tuning.short_row
@@ -51,6 +56,16 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
         _find_kept(lowering, b, reduced, held)
         body += _outer(lowering, b, phases, p + 1)
     return [b.launch(nest(headers, body), extent, lowering.operations, lowering.label())]
+
+
+def _read_along(lowering: GroupLowering, phases: Phases, kept: Sequence[Axis], reduced: Sequence[Axis]) -> Axis | None:
+    """The kept axis along which all that is folded is contiguous, where rows are not: these are columns in memory."""
+    if lowering.tuning.flat or lowering.full_stores or phases.count > 1 or not reduced:
+        return None
+    if not all(phases.ready[r.number] for r in lowering.outer_maps):
+        return None
+    along = lowering.crossed([*kept, *reduced])
+    return along if along in kept and not lowering.is_contiguous(reduced[-1].var) else None
 
 
 def _is_long(lowering: GroupLowering, phases: Phases, kept: Sequence[Axis], reduced: Sequence[Axis]) -> bool:

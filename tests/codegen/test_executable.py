@@ -343,7 +343,7 @@ def test_large_outputs_come_from_memory_used_before():
     del view
     assert pool.kept > 0
     assert pool.empty(shape, dtype, nbytes).ctypes.data == address
-    assert address % 64 == 0
+    assert address % 4096 == 0  # what is read seldom lies just behind what is being written, in the low 12 bits
 
 
 def test_the_pool_is_bounded():

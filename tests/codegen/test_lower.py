@@ -19,13 +19,16 @@ from codegen.programs import run_graph
 
 from jitgrad.codegen.fuse import KernelStep, fuse
 from jitgrad.codegen.loops import walk
-from jitgrad.codegen.loops.ir import Kernel, Loop
+from jitgrad.codegen.loops.analysis import stride
+from jitgrad.codegen.loops.ir import Kernel, Load, Loop
 from jitgrad.codegen.lower import lower
 from jitgrad.ir import dtypes, interpreter
+from jitgrad.ir.ops.argmax import ArgMax
 from jitgrad.ir.ops.arithmetic import Add, Mul
 from jitgrad.ir.ops.broadcast import Sum
 from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.creation import full_like
+from jitgrad.ir.ops.reduction import Amax
 from jitgrad.ir.ops.select import Convert, Where
 from jitgrad.ir.ops.shape import Permute
 from jitgrad.ir.scalar import Fn
@@ -88,9 +91,19 @@ def test_a_users_numbers_are_not_in_the_kernel():
     assert scaled(0.5) == scaled(1.0) == scaled(-3.0)
 
 
+def vector_loops(found: list[Kernel]) -> list[Loop]:
+    """The innermost loops of kernels."""
+    return [s for k in found for s in walk.statements(k.body) if isinstance(s, Loop) and s.kind == "vector"]
+
+
+def reads(loop: Loop) -> list[Load]:
+    """What a loop reads of memory."""
+    return [e for s in loop.body for e in walk.loads(walk.expressions(s))]
+
+
 def exponentials(kernel: Kernel) -> list[list[bool]]:
     """For each innermost loop, whether its stores and updates compute an exponential."""
-    loops = [s for s in walk.statements(kernel.body) if isinstance(s, Loop) and s.kind == "vector"]
+    loops = vector_loops([kernel])
     return [[any(e.fn is Fn.EXP for e in walk.postorder(walk.expressions(s))) for s in loop.body] for loop in loops]
 
 
@@ -131,6 +144,26 @@ def test_transposed_reads_of_every_size(shape, dtype):
     want = interpreter.run(graph, inputs)
     for native in (False, True):
         np.testing.assert_array_equal(run_graph(graph, inputs, native)[0], want[0])
+
+
+@pytest.mark.parametrize("axes", [(1, 0), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
+@pytest.mark.parametrize("shape", [(3, 1, 2), (40, 50, 60), (2, 1030, 300)])
+def test_rows_that_are_columns_in_memory_are_folded_as_such(axes, shape):
+    """Side by side, and none along strides; with what follows from their sums."""
+    types = [f32(*shape[: len(axes)]), f32(*[shape[a] for a in axes[:-1]])]
+
+    def folded(b, x, y):
+        x = b(Permute(axes), x)
+        last = (len(axes) - 1,)
+        return b(Mul(), b(Sum(last, False), x), y), b(Amax(last, False), x), b(ArgMax(last, False), x)
+
+    chunks, _ = kernels(types, folded)
+    assert all(stride(e.args[0], loop.var) in (0, 1) for loop in vector_loops([chunks]) for e in reads(loop))
+    graph, inputs = build(types, folded), arrays(types)
+    want = interpreter.run(graph, inputs)
+    for native in (False, True):
+        for got, expected in zip(run_graph(graph, inputs, native), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)  # float32 sums of some hundred terms
 
 
 def test_results_that_read_what_another_keeps_are_computed_before_it_is_stored():

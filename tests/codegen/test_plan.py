@@ -43,6 +43,20 @@ def test_arena_gives_back_what_died():
     assert arena.allocate(size) == 0 and arena.size == size
 
 
+def test_large_values_start_with_pages():
+    arena = Arena()
+    small = [arena.allocate(100) for _ in range(3)]
+    large = [arena.allocate(50_000) for _ in range(2)]
+    assert small == [0, 128, 256] and all(at % 4096 == 0 for at in large)
+    assert {arena.allocate(3000), arena.allocate(3000)} == {384, large[0] + 50_048}  # what is left between is used
+    arena.release(large[0], 50_000)
+    arena.release(128, 100)
+    assert arena.allocate(40_000) == large[0] and arena.allocate(64) == 128
+    arena.release(large[1], 50_000)
+    size = arena.size
+    assert arena.allocate(50_000) == large[1] and arena.size == size
+
+
 def chain(b, x, w):
     """Products with maps in between, so that values live one after another."""
     for _ in range(6):
