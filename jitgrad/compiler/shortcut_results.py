@@ -88,18 +88,18 @@ class Results:
 
     def _writes(self) -> None:
         """Write what is not in place yet, and count."""
-        written = []
-        for out, slot, in_place in self.spec.writes:
+        written: dict[int, list[str]] = {}
+        for out, slot, in_place, count in self.spec.writes:
             source: Any = self.spec.sources[slot]
             if not in_place:
                 self.lines.append(f"{self.code.name(np.copyto)}({self.arrays[slot]}, {self.outs[out]})")
-            written.append(self.tensor(source))
-        if written:
+            written.setdefault(count, []).append(self.tensor(source))
+        for count, tensors in written.items():
             self.lines += [
-                f"for t in ({', '.join(written)},):",
+                f"for t in ({', '.join(tensors)},):",
                 "    s = t._storage",
                 "    if s is None: s = t._storage = Storage()",
-                "    s._version += 1",
+                f"    s._version += {count}",
             ]
 
     # the tape ---------------------------------------------------------------------------------------------

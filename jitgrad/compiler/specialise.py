@@ -8,6 +8,7 @@ gradient is compiled too.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,7 @@ class Specialisation:
     places: tuple[int, ...] | None  # where the outputs are: among its own, or computed before; None: its own in order
     sources: tuple[Source, ...]
     fresh: tuple[Source, ...]  # those met after the last cut
-    writes: tuple[tuple[int, int, bool], ...]  # (output, source, already in place)
+    writes: tuple[tuple[int, int, bool, int], ...]  # (output, source, already in place, how many writes)
     axes: tuple[tuple[int, tuple[int, ...]], ...]  # of outputs that are not row-major, where the array has them
     outputs: tuple[Recipe, ...]
     structure: Any
@@ -104,14 +105,22 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
     aliases = {out: slot for out, slot, contiguous in writes if contiguous and out not in recipes.kept}
     run, executable, inputs, places, is_over = _compile(tracer, graph, aliases, observer)
     in_place = [aliases.get(out) == slot and (places is None or places[out] >= 0) for out, slot, _ in writes]
+    counts = uncounted(tracer)
     return Specialisation(
         graph=graph, run=run, executable=executable, inputs=inputs, is_over=is_over, places=places,
         sources=tuple(tracer.sources), fresh=tracer.cuts.last_sources(), outputs=outputs, structure=structure,
-        writes=tuple([(out, slot, own) for (out, slot, _), own in zip(writes, in_place, strict=True)]),
+        writes=tuple([(out, slot, own, counts[slot]) for (out, slot, _), own in zip(writes, in_place, strict=True)]),
         axes=axes, grads=grads, draws=draws, stages=stages,
         types=tuple(v.type for v in tracer.builder.inputs), cuts=tuple(tracer.cuts.made),
         guards=tracer.cuts.last_guards(), trace_ms=trace_ms, compile_ms=(time.perf_counter() - start) * 1e3,
     )  # fmt: skip
+
+
+def uncounted(tracer: Tracer) -> dict[int | None, int]:
+    """How often each slot was written. Whoever does it counts it, so what the trace has counted is taken back."""
+    for _, state, _ in tracer.writes:
+        storage_of(state.tensor)._version -= 1
+    return Counter(state.slot for _, state, _ in tracer.writes)
 
 
 def _compile(tracer: Tracer, graph: Graph, aliases: dict[int, int], observer: Observer | None) -> Any:
@@ -279,11 +288,11 @@ def hand_out(spec: Specialisation, leaves: Sequence[Any], arrays: Sequence[Any],
     if spec.axes:
         outs = _shaped(spec, outs)
     spec.runs += 1
-    for out, slot, in_place in spec.writes:
+    for out, slot, in_place, count in spec.writes:
         tensor = spec.sources[slot].tensor(leaves)  # type: ignore[union-attr]
         if not in_place:
             assign(arrays[slot], outs[out])
-        storage_of(tensor)._version += 1
+        storage_of(tensor)._version += count
     for generator, draws, more in spec.draws:
         generator.offset += draws if more is None else draws + int(on_host(outs[more]))
     histories = Histories()

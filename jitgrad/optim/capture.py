@@ -17,6 +17,7 @@ from ..autograd.grad_mode import no_grad
 from ..backend import can_join, compile_graph
 from ..compiler.segments import Segment
 from ..compiler.sources import HostSource
+from ..compiler.specialise import uncounted
 from ..compiler.tracer import Tracer
 from ..memo import Memo
 from ..mode import local
@@ -65,6 +66,7 @@ def capture(optimizer: ByParameter, group: dict[str, Any], p: Tensor) -> Update 
     finally:
         mode.tracer = None
         tracer.is_over = True
+        uncounted(tracer)
     if tracer.grads or tracer.draws or tracer.lost is not None:
         return None
     known = {id(p): ("param",), id(p._grad): ("grad",), **{id(t): ("state", k) for k, t in (state or {}).items()}}

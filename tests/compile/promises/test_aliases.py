@@ -255,3 +255,54 @@ def test_views_are_recorded_where_they_are_made(f, is_on):
             yield a.grad
 
     agree(program)
+
+
+def _writes(a, b):
+    a.add_(1)
+    v = a[1:]
+    v.mul_(2)
+    b.copy_(a)
+    return v
+
+
+def _writes_in_branches(a, b):
+    if a.sum() > 3:
+        a.mul_(2)
+    b.add_(a)
+    b[0] = 1
+
+
+@pytest.mark.parametrize("f", [_writes, _writes_in_branches])
+def test_writes_are_counted_one_by_one(f):
+    def program(compile):
+        call = compile(f)
+        a, b = jg.ones(3), jg.ones(3)
+        for _ in range(20):
+            call(a, b)
+            yield a._version, b._version
+        call(a, a)
+        yield a._version
+
+    agree(program)
+
+
+@pytest.mark.parametrize("optimizer", [jg.optim.SGD, jg.optim.Adam])
+def test_steps_are_counted_once(optimizer):
+    def program(compile):
+        net = jg.nn.Sequential(jg.nn.Linear(3, 2), jg.nn.BatchNorm1d(2))
+        opt = optimizer(net.parameters(), 0.1)
+        first = [(t, t._version) for t in (*net.parameters(), *net.buffers())]
+
+        @compile
+        def step(x):
+            opt.zero_grad()
+            net(x).sum().backward()
+            opt.step()
+
+        for n in range(6):
+            step(jg.ones(2, 3))
+            counts = [t._version - before for t, before in first]
+            yield counts
+            assert counts == [n + 1] * len(counts)
+
+    agree(program)
