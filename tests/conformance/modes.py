@@ -67,7 +67,7 @@ class Case:
         np.random.seed(0)
         found = itertools.chain(*(getattr(self.entry, s)("cpu", dtype, requires_grad=grad) for s in sets))
         plain = (s for s in found if not any(isinstance(x, torch.Generator) for x in leaves([s.args, s.kwargs])))
-        return itertools.islice(plain, count)
+        return itertools.islice((s.transform(_leaf_of_its_own) for s in plain), count)
 
     def theirs(self, sample):
         """PyTorch's result, or None where it has none."""
@@ -80,6 +80,15 @@ class Case:
         """jitgrad's result."""
         args, kwargs = arguments(sample, grad)
         return self.function(*args, **kwargs)
+
+
+def _leaf_of_its_own(x):
+    """The tensor; a view that the table took of a leaf without recording it, as a leaf.
+
+    PyTorch says of such a view that it requires a gradient, but gives it none.
+    """
+    recorded = not isinstance(x, torch.Tensor) or not (x.is_leaf and x.requires_grad and x._is_view())
+    return x if recorded else x.detach().requires_grad_()
 
 
 CASES = {case.name: case for case in map(Case, op_db) if not _LEFT_OUT.search(case.entry.name)}
