@@ -50,3 +50,11 @@ def add(a: Pair, b: Pair) -> Pair:
     """The sum of two pairs where `a` is 0 or not smaller than `b` in magnitude."""
     total = two_sum(a.high, b.high)
     return fast_two_sum(total.high, total.low + (a.low + b.low))
+
+
+def divide(a: Pair, b: Pair) -> Pair:
+    """`a / b`, the quotient of the high parts, not quite rounded, and what it lacks; one division."""
+    inverse = 1.0 / b.high
+    quotient = a.high * inverse
+    left = scalar.fma(-quotient, b.high, a.high) + scalar.fma(-quotient, b.low, a.low)
+    return Pair(quotient, left * inverse)

@@ -13,7 +13,7 @@ from typing import Final
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Expr, Fn, where
 
-from .double_word import fast_two_sum, two_product, two_sum
+from .double_word import Pair, add, fast_two_sum, multiply, two_product, two_sum
 from .formats import LN2, Format, format_of, polynomial
 
 _SERIES: Final = {
@@ -23,6 +23,12 @@ _SERIES: Final = {
         0.15331611722055008, 0.14617807153417325,
     ),
 }  # fmt: skip
+_PAIR_SERIES: Final = (
+    0.20000000000000015, 0.14285714285669004, 0.11111111135663404, 0.09090904105460941, 0.07692788731654072,
+    0.06642934418772871, 0.06457356091967545,
+)  # fmt: skip
+"""(log(m) / (2 s) - 1 - z/3) / z**2."""
+_THIRD: Final = (0.3333333333333333, 1.850371707708594e-17)
 _LOG2E: Final = {
     dtypes.float32: (1.4426950216293335, 1.925963033500011e-08),
     dtypes.float64: (1.4426950408889634, 2.0355273740931033e-17),
@@ -74,6 +80,28 @@ def log(x: Expr) -> Expr:
     f = m - 1.0
     h, rest = _near_one(f)
     return _special(x, scalar.fma(k, high, f - (h - scalar.fma(k, low, rest))))
+
+
+def log_pair(a: Expr) -> Pair:
+    """log(a) of a positive finite float64, as a pair of about 2**-66 relative error.
+
+    The series is `log m = 2 s (1 + z/3 + z**2 Q(z))` in `s = (m - 1) / (m + 1)`, `z = s**2`.
+    """
+    k, m = split(a)
+    f = m - 1.0
+    below = two_sum(m, scalar.lift(1.0, m.dtype))
+    inverse = 1.0 / below.high
+    quotient = f * inverse
+    left = scalar.fma(-quotient, below.high, f) - quotient * below.low
+    s = fast_two_sum(quotient, left * inverse)
+    z = multiply(s, s)
+    third = scalar.lift(_THIRD[0], m.dtype)
+    factor = fast_two_sum(third, z.high * polynomial(z.high, _PAIR_SERIES))
+    t = multiply(z, Pair(factor.high, factor.low + _THIRD[1]))
+    twice = Pair(s.high * 2.0, s.low * 2.0)
+    near = add(twice, multiply(twice, t))
+    high, low = LN2[m.dtype]
+    return add(Pair(k * high, k * low), near)
 
 
 def log1p(x: Expr) -> Expr:

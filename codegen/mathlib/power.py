@@ -1,7 +1,6 @@
 """pow: `exp(y log|x|)` with the logarithm to more than the result's precision, and C's table of special cases.
 
-float32 works in float64. float64 carries the logarithm and its product with `y` as pairs of about 2**-66 relative
-error. The series is `log m = 2 s (1 + z/3 + z**2 Q(z))` in `s = (m - 1) / (m + 1)`, `z = s**2`.
+float32 works in float64. float64 carries the logarithm and its product with `y` as pairs.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Final
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Expr, Fn, where
 
-from .double_word import Pair, add, fast_two_sum, multiply, two_product, two_sum
+from .double_word import two_product
 from .exponential import EXP_TAIL, RANGE
 from .formats import FLOAT64, LN2, at_least, at_most, nearest_integer, polynomial, power_of_two, scale
-from .logarithm import split
+from .logarithm import log_pair, split
 
 _SERIES_SINGLE: Final = (
     0.3333333333368934,
@@ -26,12 +25,6 @@ _SERIES_SINGLE: Final = (
     0.09681942493316599,
 )
 """(log(m) / (2 s) - 1) / z, to 2**-38."""
-_SERIES: Final = (
-    0.20000000000000015, 0.14285714285669004, 0.11111111135663404, 0.09090904105460941, 0.07692788731654072,
-    0.06642934418772871, 0.06457356091967545,
-)  # fmt: skip
-"""(log(m) / (2 s) - 1 - z/3) / z**2."""
-_THIRD: Final = (0.3333333333333333, 1.850371707708594e-17)
 _EXP2: Final = (
     0.6931471805599453, 0.2402265092256076, 0.05550410883930555, 0.00961805662050108, 0.001333350234150156,
     0.00015461467905285986, 1.529734162283227e-05,
@@ -76,28 +69,9 @@ def _single(a: Expr, y: Expr) -> Expr:
     return scalar.convert(fraction * power_of_two(whole, FLOAT64), dtypes.float32)
 
 
-def _log(a: Expr) -> Pair:
-    """log(a) of a positive finite float64, as a pair."""
-    k, m = split(a)
-    f = m - 1.0
-    below = two_sum(m, scalar.lift(1.0, m.dtype))
-    inverse = 1.0 / below.high
-    quotient = f * inverse
-    left = scalar.fma(-quotient, below.high, f) - quotient * below.low
-    s = fast_two_sum(quotient, left * inverse)
-    z = multiply(s, s)
-    third = scalar.lift(_THIRD[0], m.dtype)
-    factor = fast_two_sum(third, z.high * polynomial(z.high, _SERIES))
-    t = multiply(z, Pair(factor.high, factor.low + _THIRD[1]))
-    twice = Pair(s.high * 2.0, s.low * 2.0)
-    near = add(twice, multiply(twice, t))
-    high, low = LN2[m.dtype]
-    return add(Pair(k * high, k * low), near)
-
-
 def _double(a: Expr, y: Expr) -> Expr:
     """a**y of float64; special cases aside."""
-    logarithm = _log(a)
+    logarithm = log_pair(a)
     product = two_product(logarithm.high, y)
     rest = scalar.fma(logarithm.low, y, product.low)
     lowest, highest = RANGE[a.dtype]

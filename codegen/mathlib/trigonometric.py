@@ -14,7 +14,7 @@ from typing import Final
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Expr, Fn, where
 
-from .double_word import Pair, fast_two_sum, two_sum
+from .double_word import Pair, divide, fast_two_sum, two_sum
 from .formats import format_of, nearest_integer, polynomial, with_sign_of
 
 LARGEST: Final = {dtypes.float32: 1e9, dtypes.float64: 8e5}
@@ -92,17 +92,26 @@ def beyond(x: Expr) -> Expr:
 
 def _sin_cos(r: Pair) -> tuple[Expr, Expr]:
     """sin and cos of a reduced argument."""
-    x, y = r
+    x = r.high
+    if x.dtype is dtypes.float64:
+        (s, sine_rest), (top, cosine_rest) = _sin_cos_double(r)
+        return s + sine_rest, top + cosine_rest
     z = x * x
-    sine, cosine = polynomial(z, _SIN[x.dtype]), polynomial(z, _COS[x.dtype])
     half = z * 0.5
     top = 1.0 - half
-    rounding = (1.0 - top) - half
-    if x.dtype is dtypes.float32:
-        return scalar.fma(x * z, sine, x), top + scalar.fma(z * z, cosine, rounding)
-    cube = z * x
-    s = x + (scalar.fma(cube, sine, y) - half * y)
-    return s, top + (rounding + scalar.fma(z * z, cosine, -(x * y)))
+    sine = scalar.fma(x * z, polynomial(z, _SIN[x.dtype]), x)
+    return sine, top + scalar.fma(z * z, polynomial(z, _COS[x.dtype]), (1.0 - top) - half)
+
+
+def _sin_cos_double(r: Pair) -> tuple[Pair, Pair]:
+    """sin and cos of a reduced float64 argument, as sums that are not rounded yet."""
+    x, y = r
+    z = x * x
+    half = z * 0.5
+    top = 1.0 - half
+    sine_rest = scalar.fma(z * x, polynomial(z, _SIN[x.dtype]), y) - half * y
+    cosine_rest = ((1.0 - top) - half) + scalar.fma(z * z, polynomial(z, _COS[x.dtype]), -(x * y))
+    return Pair(x, sine_rest), Pair(top, cosine_rest)
 
 
 def _single(x: Expr, r: Pair) -> Pair:
@@ -139,7 +148,7 @@ def cos(x: Expr) -> Expr:
 
 
 def tan(x: Expr) -> Expr:
-    """The tangent; at most 1 ulp in float32, 2 ulp in float64."""
+    """The tangent; at most 1 ulp."""
     quadrant, r = _reduce(x)
     odd = (quadrant & 1).ne(0)
     if x.dtype is dtypes.float32:
@@ -147,8 +156,10 @@ def tan(x: Expr) -> Expr:
         t = scalar.fma(r.high * z, polynomial(z, _TAN_SINGLE), r.high)
         result = scalar.convert(where(odd, -1.0, t) / where(odd, t, 1.0), x.dtype)
     else:
-        s, c = _sin_cos(r)
-        result = where(odd, -c, s) / where(odd, s, c)
+        s, c = (fast_two_sum(*terms) for terms in _sin_cos_double(r))
+        top = Pair(where(odd, -c.high, s.high), where(odd, -c.low, s.low))
+        quotient = divide(top, Pair(where(odd, s.high, c.high), where(odd, s.low, c.low)))
+        result = quotient.high + quotient.low
     return _or_itself(x, result)
 
 

@@ -33,11 +33,14 @@ class SmoothPointwise(Pointwise):
     promotes = "float"
     accepts: ClassVar[tuple[str, ...]] = ("float", "complex")
     fn: ClassVar[Fn]
+    wide: ClassVar[bool] = False
+    """Whether `formula` adds up roundings, so that it is computed in float64 of all dtypes."""
 
     def scalar(self, *xs: Expr) -> Expr:
-        """`formula`, in float32 for the half types."""
+        """`formula`, in float32 for the half types, or in float64 for all if `wide`."""
         (x,) = xs
-        return scalar.convert(self.formula(scalar.convert(x, accumulator_dtype(x.dtype))), x.dtype)
+        dtype = dtypes.float64 if self.wide else accumulator_dtype(x.dtype)
+        return scalar.convert(self.formula(scalar.convert(x, dtype)), x.dtype)
 
     def formula(self, x: Expr) -> Expr:
         """The function of a float32 or float64 element: by default the scalar function `fn`."""
@@ -182,11 +185,8 @@ class Log2(SmoothPointwise):
         return b(Reciprocal(), b(Mul(), x, full_like(b, x, math.log(2.0))))
 
 
-_LOG10_E = 0.4342944819032518
-_LOG10_E_LOW = {  # what rounding _LOG10_E to the type leaves over
-    dtypes.float32: _LOG10_E - float(np.float32(_LOG10_E)),
-    dtypes.float64: 1.098319650216765e-17,
-}
+_LOG10_E = (0.4342944819032518, 1.098319650216765e-17)
+"""log10(e) in two parts."""
 
 
 @op
@@ -201,14 +201,13 @@ class Log10(SmoothPointwise):
     name = "log10"
     public = ("log10",)
     ufunc = np.log10
+    wide = True
 
     def formula(self, x: Expr) -> Expr:
         """The natural logarithm times log10(e), the latter in twice the precision."""
-        y = scalar.log(x)
-        low = _LOG10_E_LOW[y.dtype]
-        product = y * _LOG10_E
+        y, (high, low) = scalar.log(x), _LOG10_E
         # an infinite logarithm times a low part would be NaN where the signs differ
-        return scalar.where(scalar.absolute(y) < math.inf, scalar.fma(y, _LOG10_E, y * low), product)
+        return scalar.where(scalar.absolute(y) < math.inf, scalar.fma(y, high, y * low), y)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """1 / (x ln 10)."""
@@ -303,8 +302,15 @@ class Sigmoid(SmoothPointwise):
     ufunc = _sigmoid
 
     def formula(self, x: Expr) -> Expr:
-        """As written; an infinite exponential gives 0."""
-        return 1.0 / (1.0 + scalar.exp(-x))
+        """`e / (1 + e)` or `1 / (1 + e)` with `e = exp(-|x|)`; what the sum and the quotient lose is put back."""
+        e = scalar.exp(-scalar.absolute(x))
+        top = scalar.where(x < 0.0, e, 1.0)
+        bottom = 1.0 + e
+        lost = e - (bottom - 1.0)
+        inverse = 1.0 / bottom
+        quotient = top * inverse
+        left = scalar.fma(-quotient, lost, scalar.fma(-quotient, bottom, top))
+        return scalar.fma(left, inverse, quotient)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Value:
         """y (1 - y)."""

@@ -20,11 +20,7 @@ class SpecialFunction(SmoothPointwise):
     """A smooth function of one float, whose `formula` is written for float64 elements."""
 
     accepts: ClassVar[tuple[str, ...]] = ("float",)
-
-    def scalar(self, *xs: Expr) -> Expr:
-        """`formula` in float64, rounded once."""
-        (x,) = xs
-        return scalar.convert(self.formula(scalar.convert(x, dtypes.float64)), x.dtype)
+    wide = True
 
 
 class SinglePrecisionFunction(SpecialFunction):

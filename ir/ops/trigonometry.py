@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import dtypes, scalar
+from .. import scalar
 from ..builder import Builder
 from ..graph import Value
 from ..op import Array, Cotangents, Pointwise, Values, op
@@ -239,8 +239,8 @@ def _log_of_twice(x: Expr) -> Expr:
 
 
 def _is_large(x: Expr) -> Expr:
-    """Where x² + 1 rounds to x² well before x² overflows."""
-    return x > (1e8 if x.dtype is dtypes.float64 else 1e4)
+    """Where x² + 1 rounds to x², well before x² overflows."""
+    return x > 1e8
 
 
 def _log1p(x: Expr) -> Expr:
@@ -259,6 +259,7 @@ class Asinh(SmoothPointwise):
     name = "asinh"
     public = ("asinh", "arcsinh")
     ufunc = np.arcsinh
+    wide = True
 
     def formula(self, x: Expr) -> Expr:
         """log1p(a + a² / (1 + √(1 + a²))) of a = |x|, with the sign of x (fdlibm's formula)."""
@@ -283,6 +284,7 @@ class Acosh(SmoothPointwise):
     name = "acosh"
     public = ("acosh", "arccosh")
     ufunc = np.arccosh
+    wide = True
 
     def formula(self, x: Expr) -> Expr:
         """log1p(t + √(2t + t²)) of t = x - 1 (fdlibm's formula)."""
@@ -308,6 +310,7 @@ class Atanh(SmoothPointwise):
     name = "atanh"
     public = ("atanh", "arctanh")
     ufunc = np.arctanh
+    wide = True
 
     def formula(self, x: Expr) -> Expr:
         """log1p(2a / (1 - a)) / 2 of a = |x|, with the sign of x (fdlibm's formula)."""
