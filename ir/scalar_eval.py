@@ -17,6 +17,8 @@ from .dtypes import DType
 from .errors import InternalError
 from .scalar import Const, Expr, Fn
 
+_HALF, _HALF_MASK = 1 << 28, (1 << 29) - 1  # of the bits of a float64 number that float32 has no room for
+
 Array = Any
 Leaf = Callable[[Expr], Array]
 
@@ -149,10 +151,25 @@ def _shift_right_logical(x: Array, bits: Array) -> Array:
 
 
 def _fma(x: Array, y: Array, z: Array) -> Array:
+    """Rounded once in float32 (but for denormal results); nearly always in other types."""
     wide = np.longdouble if x.dtype == np.float64 else np.float64
     if x.dtype.kind in "iub":
         return x * y + z
-    return (np.multiply(x, y, dtype=wide) + z).astype(x.dtype)
+    product = np.multiply(x, y, dtype=wide)
+    total = np.asarray(product + z)
+    if x.dtype == np.float32:
+        _to_odd(total, product, z)
+    return total.astype(x.dtype)
+
+
+def _to_odd(total: Array, product: Array, z: Array) -> None:
+    """Where a rounded float64 sum is halfway between two float32 numbers, let it tell on which side the sum is."""
+    halfway = (total.view(np.int64) & _HALF_MASK) == _HALF
+    if halfway.any():
+        addend = total - product
+        lost = (product - (total - addend)) + (z - addend)  # Knuth's, exact
+        outwards = (lost > 0) == (total > 0)
+        total.view(np.int64)[...] += np.where(halfway & (lost != 0), np.where(outwards, 1, -1), 0)
 
 
 def _scale(x: Array, n: Array) -> Array:

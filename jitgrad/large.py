@@ -17,7 +17,7 @@ from jitgrad.ir.control import Scan
 from jitgrad.ir.dtypes import float64
 from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, View
 from jitgrad.ir.ops.linalg import MatMul
-from jitgrad.ir.ops.random import RandomInt, RandomOp, RandomUniform
+from jitgrad.ir.ops.random import RandomInt, RandomNormal, RandomOp, RandomUniform
 from jitgrad.ir.ops.special_function import SinglePrecisionFunction
 from jitgrad.ir.types import TensorType
 
@@ -30,7 +30,8 @@ _COMPOSITE = 1 << 14
 _PRODUCT = 1 << 18  # multiplications
 _DRAWN = 1 << 12  # random numbers that are the same to the bit in kernels, which take a tenth of NumPy's time
 _AT_ONCE = 1 << 20
-OFTEN = (RandomUniform, RandomInt, SinglePrecisionFunction)  # what `run_often` may take
+_AS_A_CALL = 32  # random numbers, which take NumPy as long as the call of an op
+OFTEN = (RandomUniform, RandomNormal, RandomInt, SinglePrecisionFunction)  # what `run_often` may take
 _seen: Memo[Any] = Memo(limit=2048)
 _often: Memo[Any] = Memo(limit=256)
 
@@ -60,10 +61,14 @@ def run_often(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...]) -> 
     """The results of a small op whose reference is slow, natively where it comes often; None where it doesn't yet."""
     if operands and operands[0].dtype is float64:  # functions of these are SciPy's
         return None
+    draws = op.draws if isinstance(op, RandomOp) else 0
+    if draws and not _is_exact_draw(op):
+        return None
     key = (op, operands)
     found = _often.get(key)
     if found.__class__ is int:
-        _often.put(key, found + 1 if found < calls_needed() or not config.compile else _native(op, operands) or False)
+        found += 1 + draws // _AS_A_CALL
+        _often.put(key, found if found <= calls_needed() or not config.compile else _native(op, operands) or False)
     elif found:
         return found([*data])
     elif found is None:

@@ -26,7 +26,7 @@ from jitgrad.ir.types import CPU, TensorType
 from . import hot_path
 from .creation import check_dtype
 from .device import as_device, place
-from .dispatch import apply, apply_all, infer
+from .dispatch import apply, apply_all, data_op, infer
 from .errors import located
 from .functions.dims import sizes
 from .functions.pointwise import convert, pointwise
@@ -182,12 +182,17 @@ def draw(op: RandomOp, generator: Generator | None = None, like: Tensor | None =
             source = default_generator if generator is None else generator
             offset = source.offset
             source.offset = offset + count
-            return wrap(op.drawn(source.seed_value, offset))
+            return wrap(op.drawn(source.seed_value, offset, _computed))
     where = local.mode.place if like is None else like.device
     if where is None or where.type == "cpu":
         return apply(op, *random_state(generator, op.draws))
     with place(where):
         return apply(op, *random_state(generator or device_generator(where.index or 0), op.draws))
+
+
+def _computed(op: RandomOp, seed: int, first: int) -> Any:
+    """The elements that an op draws, natively where it does so often."""
+    return data_op(op, np.array(seed, np.uint64).view(np.int64), np.array(first, np.uint64).view(np.int64))
 
 
 @public(method=False)
@@ -382,6 +387,16 @@ def randint_like(
     return made.requires_grad_() if requires_grad else made
 
 
+def _order(keys: Tensor) -> Tensor:
+    """What sorts integers, of which hardly ever two are equal: NumPy's quick sort serves then."""
+    if local.mode.tracer is None and keys._data.__class__ is np.ndarray:
+        order = np.argsort(keys._data)
+        ordered = keys._data[order]
+        if not (ordered[1:] == ordered[:-1]).any():
+            return wrap(order)
+    return apply_all(Sort(0), keys)[1]
+
+
 @public(method=False)
 def randperm(
     n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Any = None,
@@ -396,8 +411,7 @@ def randperm(
     as_device(device)
     if n < 0:
         raise located(OperationError(f"randperm: n must be non-negative, not {n}"))
-    keys = draw(RandomInt((n,), -(1 << 63), 1 << 63), generator)
-    made = convert(apply_all(Sort(0), keys)[1], check_dtype(dtype, dtypes.int64))
+    made = convert(_order(draw(RandomInt((n,), -(1 << 63), 1 << 63), generator)), check_dtype(dtype, dtypes.int64))
     if out is not None:
         return write_out(made, out, "randperm", warn=False)
     return made.requires_grad_() if requires_grad else made

@@ -36,6 +36,7 @@ from .errors import located
 from .functions.dims import sizes
 from .functions.pointwise import broadcast_shape, check_tensor, convert, expand, filled, pointwise
 from .functions.registry import public, write_out
+from .hot_path import hot
 from .random import Generator, draw, float_dtype, integers, sample
 from .tensor import Tensor
 
@@ -230,48 +231,79 @@ def _real(self: Tensor, name: str) -> DType:
     return self.dtype
 
 
+# What methods fill with is native where they are called often; `like` tells shape, dtype and device.
+
+
+@hot
+def _uniforms(like: Tensor, least: float, most: float, generator: Generator | None) -> Tensor:
+    x = sample("uniform_", RandomUniform, like._data.shape, like.dtype, generator, like)
+    return x if (least, most) == (0.0, 1.0) else _scaled(x, float(most - least), float(least))
+
+
+@hot
+def _normals(like: Tensor, mean: float, std: float, generator: Generator | None) -> Tensor:
+    return _scaled(sample("normal_", RandomNormal, like._data.shape, like.dtype, generator, like), std, mean)
+
+
+@hot
+def _log_normals(like: Tensor, mean: float, std: float, generator: Generator | None) -> Tensor:
+    drawn = draw(RandomNormal(tuple(like.shape), like.dtype), generator, like)
+    return apply(Exp(), _scaled(drawn, float(std), float(mean)))
+
+
+@hot
+def _flips(like: Tensor, p: float, generator: Generator | None) -> Tensor:
+    return convert(_coins("bernoulli_", _chances("bernoulli_", p, tuple(like.shape)), generator), like.dtype)
+
+
+@hot
+def _exponentials(like: Tensor, rate: float, generator: Generator | None) -> Tensor:
+    x = apply(Log1p(), pointwise(Mul(), _uniform(like, like.dtype, generator), -1.0))
+    return pointwise(Mul(), x, -1.0 / rate)
+
+
+@hot
+def _cauchys(like: Tensor, median: float, sigma: float, generator: Generator | None) -> Tensor:
+    angle = _scaled(_uniform(like, like.dtype, generator), math.pi, -0.5 * math.pi)
+    return _scaled(apply(Tan(), angle), float(sigma), float(median))
+
+
+@hot
+def _trials(like: Tensor, p: float, generator: Generator | None) -> Tensor:
+    failures = apply(Log1p(), pointwise(Mul(), _uniform(like, dtypes.float64, generator), -1.0))
+    trials = apply(Ceil(), pointwise(Mul(), failures, 1.0 / math.log1p(-p)))
+    return convert(trials.clamp(min=1.0), like.dtype)  # type: ignore[attr-defined]
+
+
 @public(function=False)
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn evenly from `from_` to `to`."""
     _require(from_ <= to, f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
-    dtype = float_dtype("uniform_", self.dtype)
-
-    def make() -> Tensor:
-        x = sample("uniform_", RandomUniform, self._data.shape, dtype, generator, self)
-        return x if (from_, to) == (0.0, 1.0) else _scaled(x, float(to - from_), float(from_))
-
-    return _fill(self, "uniform_", make)
+    float_dtype("uniform_", self.dtype)
+    return _fill(self, "uniform_", lambda: _uniforms(self, from_, to, generator))
 
 
 @public(function=False)
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn from the normal distribution of that mean and standard deviation."""
     _require(std >= 0, f"normal expects std >= 0.0, but found std {std}")
-    dtype = float_dtype("normal_", self.dtype)
-
-    def make() -> Tensor:
-        return _scaled(sample("normal_", RandomNormal, self._data.shape, dtype, generator, self), std, mean)
-
-    return _fill(self, "normal_", make)
+    float_dtype("normal_", self.dtype)
+    return _fill(self, "normal_", lambda: _normals(self, mean, std, generator))
 
 
 @public(function=False)
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal, of that mean and standard deviation."""
     _require(std > 0, f"log_normal_ expects std > 0.0, but found std={std}")
-    dtype = _real(self, "log_normal_")
-
-    def make() -> Tensor:
-        return apply(
-            Exp(), _scaled(draw(RandomNormal(tuple(self.shape), dtype), generator, self), float(std), float(mean))
-        )
-
-    return _fill(self, "log_normal_", make)
+    _real(self, "log_normal_")
+    return _fill(self, "log_normal_", lambda: _log_normals(self, mean, std, generator))
 
 
 @public(function=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with ones, with probability `p` (a number or a tensor), and zeros."""
+    if not isinstance(p, Tensor):
+        return _fill(self, "bernoulli_", lambda: _flips(self, p, generator))
     chances = _chances("bernoulli_", p, tuple(self.shape))
     return _fill(self, "bernoulli_", lambda: _coins("bernoulli_", chances, generator))
 
@@ -305,26 +337,16 @@ def _largest(dtype: DType) -> int:
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn from the exponential distribution of rate `lambd`."""
     _require(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    dtype = _real(self, "exponential_")
-
-    def make() -> Tensor:
-        x = apply(Log1p(), pointwise(Mul(), _uniform(self, dtype, generator), -1.0))
-        return pointwise(Mul(), x, -1.0 / lambd)
-
-    return _fill(self, "exponential_", make)
+    _real(self, "exponential_")
+    return _fill(self, "exponential_", lambda: _exponentials(self, lambd, generator))
 
 
 @public(function=False)
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn from Cauchy's distribution of that median and scale."""
     _require(sigma > 0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    dtype = _real(self, "cauchy_")
-
-    def make() -> Tensor:
-        angle = _scaled(_uniform(self, dtype, generator), math.pi, -0.5 * math.pi)
-        return _scaled(apply(Tan(), angle), float(sigma), float(median))
-
-    return _fill(self, "cauchy_", make)
+    _real(self, "cauchy_")
+    return _fill(self, "cauchy_", lambda: _cauchys(self, median, sigma, generator))
 
 
 @public(function=False)
@@ -333,10 +355,4 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     _require(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p}")
     if self.dtype.kind not in ("int", "float"):
         raise located(DTypeError(f"geometric_ not implemented for {self.dtype.name}"))
-
-    def make() -> Tensor:
-        failures = apply(Log1p(), pointwise(Mul(), _uniform(self, dtypes.float64, generator), -1.0))
-        trials = apply(Ceil(), pointwise(Mul(), failures, 1.0 / math.log1p(-p)))
-        return trials.clamp(min=1.0)  # type: ignore[attr-defined, no-any-return]
-
-    return _fill(self, "geometric_", make)
+    return _fill(self, "geometric_", lambda: _trials(self, p, generator))

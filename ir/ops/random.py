@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from .. import dtypes, scalar
 from ..dtypes import DType
 from ..errors import ArgumentError, DTypeError, ShapeError, operand_lines
+from ..normal_numbers import normal, normal_of
 from ..op import Array, IndexMap, Load, op
 from ..scalar import Expr, Fn
 from ..types import Shape, TensorType
@@ -39,6 +40,9 @@ _SHORT = 64  # elements; a shorter draw comes out of a block that the next draws
 _AHEAD = 256  # counters in the first such block of a stream
 _FURTHER = 1024  # and in others
 _UNIFORM_BITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
+
+
+Compute = Callable[["RandomOp", int, int], Array]  # the elements of an op of one axis, under a key from a counter on
 
 
 def philox(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -106,10 +110,15 @@ def _row_major(index: Sequence[Expr], shape: Shape) -> Expr:
     return position
 
 
+def _by_numpy(op: RandomOp, seed: int, first: int) -> Array:
+    """The elements of `op`, of one axis, under a key from a counter on."""
+    return op._values(seed, np.uint64(first) + np.arange(op.draws, dtype=np.uint64))
+
+
 @functools.lru_cache(16)
-def _ahead(op: RandomOp, seed: int, first: int, count: int) -> Array:
+def _ahead(op: RandomOp, seed: int, first: int, count: int, compute: Compute) -> Array:
     """The elements that `op` draws with `count` counters from `first` on; not to be written to."""
-    return op._values(seed, np.uint64(first) + np.arange(count, dtype=np.uint64))
+    return compute(dataclasses.replace(op, shape=(count,)), seed, first)  # type: ignore[type-var]
 
 
 class RandomOp(IndexMap):
@@ -145,11 +154,11 @@ class RandomOp(IndexMap):
         seed, offset = (int(x) for x in operands)
         return self.drawn(seed, offset)
 
-    def drawn(self, seed: int, offset: int) -> Array:
-        """The same from Python's numbers."""
+    def drawn(self, seed: int, offset: int, compute: Compute = _by_numpy) -> Array:
+        """The same from Python's numbers; few elements come from longer draws, which `compute` makes."""
         seed, offset, count = seed % _SPAN, offset % _SPAN, self.draws
         if count <= _SHORT and offset < _SPAN - 2 * _FURTHER:
-            return self._from_blocks(seed, offset, count).reshape(self.shape)
+            return self._from_blocks(seed, offset, count, compute).reshape(self.shape)
         out = np.empty(count, self.dtype.np)
         for start in range(0, count, _BLOCK):
             stop = min(start + _BLOCK, count)
@@ -160,18 +169,18 @@ class RandomOp(IndexMap):
         """The elements with these counters."""
         return np.asarray(self.from_words(*_words(seed, counters))).astype(self.dtype.np)
 
-    def _from_blocks(self, seed: int, offset: int, count: int) -> Array:
+    def _from_blocks(self, seed: int, offset: int, count: int, compute: Compute) -> Array:
         """A few elements, out of blocks made ahead."""
         size = _AHEAD if offset < _AHEAD else _FURTHER
         first = offset - offset % size
         at = offset - first
-        block = _ahead(self._of_any_shape, seed, first, size)
+        block = _ahead(self._of_any_shape, seed, first, size, compute)
         if at + count <= size:
             return block[at : at + count].copy()
         if size == _AHEAD:  # behind the first block comes what lies further on in a longer one
-            following = _ahead(self._of_any_shape, seed, 0, _FURTHER)[size:]
+            following = _ahead(self._of_any_shape, seed, 0, _FURTHER, compute)[size:]
         else:
-            following = _ahead(self._of_any_shape, seed, first + size, _FURTHER)
+            following = _ahead(self._of_any_shape, seed, first + size, _FURTHER, compute)
         return np.concatenate((block[at:], following[: at + count - size]))
 
     @functools.cached_property
@@ -255,25 +264,26 @@ class RandomNormal(RandomOp):
     shape: Shape
     dtype: DType = dtypes.float32
     name = "random_normal"
-    is_exact = False
 
     @property
-    def _wide(self) -> DType:
-        return dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32
+    def is_exact(self) -> bool:  # type: ignore[override]
+        """Not in float64, whose logarithms are each backend's own."""
+        return self.dtype is not dtypes.float64
 
     def from_words(self, w0: Array, w1: Array, w2: Array, w3: Array) -> Array:
         """√(-2 log u) cos(2πv) of two uniform numbers, u in (0, 1]."""
-        dtype = self._wide
-        one, turn, two = (dtype.np.type(c) for c in (1.0, 2.0 * math.pi, -2.0))
-        u, v = one - _uniform(w0, w1, dtype), _uniform(w2, w3, dtype)
-        return np.sqrt(two * np.log(u)) * np.cos(turn * v)
+        if self.is_exact:
+            return normal_of(1 - _uniform(w0, w1, dtypes.float32), _uniform(w2, w3, dtypes.float32))
+        u, v = 1.0 - _uniform(w0, w1, self.dtype), _uniform(w2, w3, self.dtype)
+        return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * math.pi * v)
 
     def from_exprs(self, w0: Expr, w1: Expr, w2: Expr, w3: Expr) -> Expr:
         """√(-2 log u) cos(2πv) of two uniform numbers, u in (0, 1]."""
-        dtype = self._wide
-        u, v = 1.0 - _uniform_expr(w0, w1, dtype), _uniform_expr(w2, w3, dtype)
-        radius = scalar.sqrt(-2.0 * scalar.log(u))
-        return scalar.convert(radius * scalar.apply(Fn.COS, v * (2.0 * math.pi)), self.dtype)
+        if self.is_exact:
+            numbers = 1.0 - _uniform_expr(w0, w1, dtypes.float32), _uniform_expr(w2, w3, dtypes.float32)
+            return scalar.convert(normal(*numbers), self.dtype)
+        u, v = 1.0 - _uniform_expr(w0, w1, self.dtype), _uniform_expr(w2, w3, self.dtype)
+        return scalar.sqrt(-2.0 * scalar.log(u)) * scalar.apply(Fn.COS, v * (2.0 * math.pi))
 
 
 @op

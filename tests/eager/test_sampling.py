@@ -2,9 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
+from scipy import special
 
 import jitgrad as jg
+from jitgrad import hot_path
+from jitgrad.ir.ops.quantile_functions import PoissonQuantile
 
 COUNT = 40_000
 
@@ -89,3 +93,34 @@ def test_generators_are_streams_of_their_own():
     assert a.tolist() == jg.zeros(3).cauchy_(generator=second).tolist()
     assert jg.randint_like(a, 0, 9, generator=first).tolist() == jg.randint_like(a, 0, 9, generator=second).tolist()
     assert jg.get_rng_state().tolist() == state.tolist()
+
+
+def test_poisson_of_small_and_large_rates():
+    """Small rates, few or many, are summed up, large ones solved: the same but for what the last bits of `u` tell."""
+    rng = np.random.default_rng(0)
+    u, rate = rng.uniform(0, 1, 5000), rng.uniform(0, 100, 5000)
+    u[:4], rate[:4] = (0, 1 - 2.0**-53, 0.5, 0.5), (1, 0.1, 0, 80)
+    many = PoissonQuantile().reference(u, rate)
+    few = np.concatenate([PoissonQuantile().reference(u[i : i + 50], rate[i : i + 50]) for i in range(0, 5000, 50)])
+    assert many.tolist() == few.tolist()
+    assert many[0] == 0 and many[2] == 0 and many[1] < 15
+    distribution = special.pdtr
+    assert np.all(distribution(many, rate) >= u - 1e-13)
+    assert np.all((many == 0) | (distribution(np.maximum(many - 1, 0), rate) < u + 1e-13))
+
+
+@pytest.mark.parametrize("fill", ["uniform_", "normal_", "log_normal_", "exponential_", "cauchy_", "geometric_"])
+def test_filling_often_gives_the_same(fill, monkeypatch):
+    """The first calls go by NumPy, later ones natively."""
+    jg.compile(lambda x: x + 1)(jg.ones(2))
+    monkeypatch.setattr(hot_path, "CALLS", 3)
+    x = jg.zeros(100)
+
+    def filled():
+        jg.manual_seed(2)
+        return getattr(x, fill)(*([0.3] if fill == "geometric_" else [])).tolist()
+
+    first = filled()
+    for _ in range(6):
+        np.testing.assert_allclose(filled(), first, rtol=1e-5)
+    assert jg.randperm(1000).sort()[0].tolist() == list(range(1000))
