@@ -15,11 +15,12 @@ from ..loops.analysis import changes
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
 from . import emit_convert as conv
 from . import llvm_ir as ir
+from .emit_analysis import has_many_addresses
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
 from .emit_square import Square, exchanged, square_of
 from .emit_stream import STREAMED_FROM, Streams, are_aligned, bytes_per_iteration, streamed_buffers, wait_for_stores
-from .emit_types import I32, I64, ramp_constant, register_type, splat
+from .emit_types import I32, I64, plain, ramp_constant, register_type, splat
 from .emit_values import Accumulator, Scope, ValueEmitter
 from .options import EmitOptions
 
@@ -164,7 +165,7 @@ class KernelEmitter(ValueEmitter):
         index = b.phi(I64)
         index.add_incoming(start, came_from)
         scope = Scope(around, changes(loop), enter, False, around.lanes, around.vector, around.mask)
-        scope.values[loop.var, 1] = index
+        scope.values[loop.var, 1] = plain(b, index) if has_many_addresses(loop) else index
         with self._inside(scope):
             self.block(loop.body)
         following = b.add(index, I64(1))
@@ -240,11 +241,13 @@ class KernelEmitter(ValueEmitter):
         b.position_at_end(body)
         index = b.phi(I64)
         index.add_incoming(start, came_from)
-        left, lanes = b.sub(stop, index), I64(plan.lanes)
+        is_tail = not plan.masked
+        first, lanes = plain(b, index) if is_tail or has_many_addresses(loop) else index, I64(plan.lanes)
+        left = b.sub(stop, first)
         whole = b.icmp_signed(">=", left, lanes)
         left = b.trunc(b.select(b.icmp_signed("<", left, lanes), left, lanes), I32)
         mask = b.icmp_signed("<", ramp_constant(I32, range(plan.lanes)), splat(b, left, plan.lanes))
-        self._vector_body(loop, plan, enter, index, partials, mask, whole)
+        self._vector_body(loop, plan, enter, first, partials, mask, whole)
         following = b.add(index, lanes)
         index.add_incoming(following, b.block)
         b.cbranch(b.icmp_signed("<", following, stop), body, end)

@@ -1,8 +1,9 @@
-"""How wide the values of a loop are, which decides how many lanes a register holds."""
+"""What the emitter asks of a loop: how wide its values are, and whether it has many addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
@@ -10,6 +11,8 @@ from jitgrad.ir.scalar import Expr
 
 from ..loops import walk
 from ..loops.ir import Init, Load, Loop, Stmt, Store, Update
+
+_MANY: Final = 3
 
 
 def vector_element_bits(loop: Loop, buffers: Iterable[DType]) -> int:
@@ -36,3 +39,12 @@ def _values(stmt: Stmt) -> tuple[Expr, ...]:
         case Update(values=values):
             return values
     return ()
+
+
+def has_many_addresses(loop: Loop) -> bool:
+    """Whether LLVM would search long for other forms of a loop's addresses; around other loops, it does so in vain."""
+    body = list(walk.statements(loop.body))
+    if any(isinstance(stmt, Loop) for stmt in body):
+        return True
+    loads = {e for stmt in body for e in walk.loads(walk.expressions(stmt))}
+    return len(loads) + sum(isinstance(stmt, Store) for stmt in body) >= _MANY
