@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -13,16 +14,18 @@ from jitgrad.ir.graph import Node
 from ..loops.tile import PACKED, PACKS, PRODUCT, STRAIGHT, TURNED, TileKernel
 from ..lower.kernel_builder import Launch
 from .factor_ops import FactorProduct, PackedFactor, TileProduct, factor_tile
-from .schedule import MIN_TASKS
+from .schedule import TileShape
 from .target import TileTarget
 
 _PANEL_BYTES: Final = 48 << 10  # of the second factor, packed, in a piece of the sums: a core's first cache
 _CHUNK_ROWS: Final = 256  # of the first factor in a task: a piece of them is a part of the second cache
 _PACKED_BYTES: Final = 128 << 10  # of the first factor, packed by a task
 _GROUP_BLOCKS: Final = 6  # of columns in a task, whose part of the result stays in the second cache
-_FEW_TILES: Final = 4
-_FEW_TASKS: Final = 8  # each packs what it needs: more of them cost a small product more than they balance
-_TASK_PRODUCTS: Final = 1 << 23
+_PACKING: Final = {STRAIGHT: 2.0, TURNED: 6.0, PACKED: 0.7}  # cycles per register of a factor, or for having it near
+_TURNING: Final = 8.0  # cycles per register of the first factor
+_NARROW: Final = 1.15  # the time of a tile of one register, beside that of each register of a wide one
+_TASK_CYCLES: Final = 600.0  # to take a task, and begin it
+_THREADS: Final = (2, 4, 8)  # among which tasks should come out even
 _PACKED_AT_ONCE: Final = 1 << 14  # elements
 
 
@@ -46,12 +49,13 @@ class Cut:
     depth: int
 
 
+@functools.lru_cache(maxsize=1024)
 def product_cut(p: Shape, dtype: DType, target: TileTarget) -> Cut:
-    """How a product is cut.
+    """How a product is cut: so that packing, the taking of tasks, and waiting for the last ones cost least.
 
     >>> from jitgrad.ir import dtypes
     >>> product_cut(Shape(1024, 2048, 256, True, PACKED), dtypes.float32, TileTarget(512, 32))
-    Cut(chunks=8, groups=2, depth=256)
+    Cut(chunks=16, groups=1, depth=256)
     """
     tile, lanes = factor_tile(target), target.lanes(dtype)
     width = tile.vectors * lanes
@@ -61,19 +65,32 @@ def product_cut(p: Shape, dtype: DType, target: TileTarget) -> Cut:
     chunks, groups = max(1, math.ceil(p.rows / _CHUNK_ROWS)), math.ceil(blocks / _GROUP_BLOCKS)
     if p.turned:
         chunks, groups = max(1, math.ceil(tiles * tile.rows * depth * dtype.itemsize / _PACKED_BYTES)), 1
-    if p.second != PACKED and not p.turned:
-        groups = blocks
-    wanted = min(MIN_TASKS, max(_FEW_TASKS, p.rows * p.inner * p.columns // _TASK_PRODUCTS))
-    while chunks * groups < wanted:
-        if tiles > chunks * _FEW_TILES and tiles * tile.rows * groups >= blocks * width * chunks:
-            chunks *= 2
-        elif blocks > groups:
-            groups = min(blocks, 2 * groups)
-        elif tiles > chunks * _FEW_TILES and p.second == PACKED:
-            chunks *= 2
-        else:
-            break
-    return Cut(chunks, groups, depth)
+    cuts = [Cut(c, g, depth) for c in _counts(chunks, tiles) for g in _counts(groups, blocks)]
+    return min(cuts, key=lambda cut: _cost(cut, p, tile, lanes))
+
+
+def _counts(least: int, most: int) -> list[int]:
+    """Numbers of parts to try: the least, the next power of two, its double and so on, and the most."""
+    doubled = 1 << (least - 1).bit_length()
+    found = {least, most}
+    while doubled < most:
+        found.add(max(least, doubled))
+        doubled *= 2
+    return sorted(found)
+
+
+def _cost(cut: Cut, p: Shape, tile: TileShape, lanes: int) -> float:
+    """Cycles of all cores, roughly, beside those of the sums themselves."""
+    registers, tiles = math.ceil(p.columns / lanes), math.ceil(p.rows / tile.rows)
+    unit = tile.vectors if p.second == PACKED else 1
+    wide, narrow = divmod(min(registers, math.ceil(registers / unit / cut.groups) * unit), tile.vectors)
+    task = math.ceil(tiles / cut.chunks) * tile.rows * (wide * tile.vectors + narrow * _NARROW)
+    tasks = cut.chunks * cut.groups
+    idle = sum(math.ceil(tasks / t) * t * task for t in _THREADS) / len(_THREADS) - p.rows * registers
+    packing = cut.chunks * registers * _PACKING[p.second]
+    if p.turned:
+        packing += cut.groups * p.rows / lanes * _TURNING
+    return p.inner * (packing + idle + task / 8) + tasks * _TASK_CYCLES
 
 
 def tile_product_launch(node: Node, op: TileProduct, target: TileTarget) -> Launch:
@@ -99,9 +116,10 @@ def factor_product_launch(node: Node, op: FactorProduct, target: TileTarget) -> 
 def _launch(node: Node, p: Shape, target: TileTarget) -> Launch:
     """Its tasks are a chunk of rows by a group of blocks of columns; numbers as in `tile_product`."""
     kernel, cut = _kernel(node, target), product_cut(p, node.result.type.dtype, target)
-    blocks = math.ceil(p.columns / (kernel.vectors * kernel.lanes))
+    part = (kernel.vectors if p.second == PACKED else 1) * kernel.lanes
     first = TURNED if p.turned else STRAIGHT
-    slots = p.rows, p.inner, p.columns, cut.chunks, cut.groups, blocks, cut.depth, first, p.second
+    parts = math.ceil(p.columns / part)
+    slots = p.rows, p.inner, p.columns, cut.chunks, cut.groups, parts, part, cut.depth, first, p.second
     return Launch(
         kernel, (*node.operands, node.result), slots, (), cut.chunks * cut.groups if p.rows * p.columns else 0,
         p.rows * p.columns * p.inner, f"product in tiles of {kernel.rows} by {kernel.vectors * kernel.lanes}",
@@ -121,6 +139,6 @@ def packed_launch(node: Node, op: PackedFactor, target: TileTarget) -> Launch:
     if not op.turned:
         chunks, groups = max(1, min(inner, inner * columns // _PACKED_AT_ONCE)), 1
     second = TURNED if op.turned else STRAIGHT
-    slots = 0, inner, columns, chunks, groups, blocks, 1, PACKS, second
+    slots = 0, inner, columns, chunks, groups, blocks, packed.shape[2], 1, PACKS, second
     extent = chunks * groups if packed.numel else 0
     return Launch(_kernel(node, target), (w, w, node.result), slots, (), extent, packed.numel, "a factor, packed")

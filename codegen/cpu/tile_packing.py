@@ -1,9 +1,10 @@
 """The packing of a block of columns for matrix products, as a function.
 
-    void pack(w, inner, columns, is turned, block, first, count, target)
+    void pack(w, inner, columns, is turned, column, left, first, count, target)
 
-The target is [term][column], with some terms from the first one on; columns that there are not are zero. `w` is
-[inner, columns], or [columns, inner] if it is turned.
+The target is [term][column], with some terms from the first one on, and the columns that are left, as many as fit.
+What is behind these is zero as far as their last register goes. `w` is [inner, columns], or [columns, inner] if it is
+turned.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .emit_types import I64, POINTER
 from .tile_builder import FunctionBuilder
 from .tile_memory import shared_part
 
-_KIND: Final = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, I64, I64, I64, I64, POINTER])
+_KIND: Final = ir.FunctionType(ir.VoidType(), [POINTER, *[I64] * 7, POINTER])
 
 
 def packing_function(module: ir.Module, dtype: DType, lanes: int, vectors: int) -> ir.Function:
@@ -30,9 +31,8 @@ class _Packing(FunctionBuilder):
     def __init__(self, function: ir.Function, dtype: DType, lanes: int, vectors: int) -> None:
         super().__init__(function, dtype, lanes)
         self.width = vectors * lanes
-        self.w, self.inner, self.columns, self.is_turned, block, self.first, self.count, self.target = function.args
-        self.column = self.product(block, self.width)
-        self.left = self.b.sub(self.columns, self.column)
+        self.w, self.inner, self.columns, self.is_turned, self.column, left, *terms, self.target = function.args
+        self.left, (self.first, self.count) = self.minimum(left, self.width), terms
 
     def build(self) -> ir.Function:
         """The whole function."""
@@ -44,18 +44,17 @@ class _Packing(FunctionBuilder):
         return self.finish()
 
     def _copy(self) -> None:
-        masks = [self.between(I64(0), self.b.sub(self.left, I64(v))) for v in range(0, self.width, self.lanes)]
         source = self.at(self.w, self.product(self.first, self.columns), self.column)
-        with self.loop(self.count) as k:
-            row = self.at(source, self.product(k, self.columns))
-            target = self.at(self.target, self.product(k, self.width))
-            for v, mask in enumerate(masks):
-                self.write(self.at(target, v * self.lanes), self.read_some(self.at(row, v * self.lanes), mask))
+        with self.loop(self.left, step=self.lanes) as v:
+            mask = self.between(I64(0), self.b.sub(self.left, v))
+            with self.loop(self.count) as k:
+                value = self.read_some(self.at(source, self.product(k, self.columns), v), mask)
+                self.write(self.at(self.target, self.product(k, self.width), v), value)
 
     def _turn(self) -> None:
         """By squares that are turned in registers."""
         b, inner = self.b, self.inner
-        with self.loop(self.width, step=self.lanes) as v, self.loop(self.count, step=self.lanes) as k:
+        with self.loop(self.left, step=self.lanes) as v, self.loop(self.count, step=self.lanes) as k:
             there = b.sub(self.count, k)
             source = self.at(self.w, self.product(self.sum(self.column, v), inner), self.first, k)
             place = self.at(self.target, self.product(k, self.width), v)

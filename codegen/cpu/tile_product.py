@@ -8,12 +8,15 @@
                 multiply the rows of the chunk by the panel (see `tile_registers`)
 
 One kernel serves all sizes, factors that are transposed or not, and those that are packed in front of a product:
-[block][term][column]. The numbers: rows, inner, columns, chunks, groups of blocks, blocks, terms of a piece, and how
-the factors are come by.
+[block][term][column]. Columns are shared out in parts: of one register, so that groups are alike, or of a block where
+one is packed in front. The numbers: rows, inner, columns, chunks, groups of parts, parts, columns of a part, terms of a
+piece, and how the factors are come by.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from ..loops.tile import PACKED, PACKS, STRAIGHT, TURNED, TileKernel
@@ -23,10 +26,10 @@ from .tile_builder import TileBuilder
 from .tile_packing import packing_function
 from .tile_registers import LINE, SHARED, tile_function
 
-_NUMBERS: Final = ("rows", "inner", "columns", "chunks", "groups", "blocks", "depth", "first", "second")
+_NUMBERS: Final = ("rows", "inner", "columns", "chunks", "groups", "parts", "part", "depth", "first", "second")
 _GAP: Final = 16  # elements between packed tiles, which else begin in the same set of a cache
 
-_Range = tuple[ir.Value, ir.Value]  # where it starts, and where it stops or how many there are
+_Range = tuple[ir.Value, ir.Value]  # where it starts, and how many there are
 
 
 class _Panel(NamedTuple):
@@ -75,7 +78,7 @@ class _Product(TileBuilder):
     def _is(self, number: str, value: int) -> ir.Value:
         return self.b.icmp_signed("==", self.n[number], I64(value))
 
-    def _share(self, whole: ir.Value, part: ir.Value, parts: ir.Value) -> _Range:
+    def _share(self, whole: ir.Value, part: ir.Value, parts: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The start and stop of one of some parts that are equal but for one."""
         start, stop = (self.b.sdiv(self.product(whole, self.sum(part, k)), parts) for k in (0, 1))
         return start, stop
@@ -85,7 +88,7 @@ class _Product(TileBuilder):
         chunk, group = self.split(task, n["groups"])
         start, stop = (self.product(t, self.tall) for t in self._share(self.tiles, chunk, n["chunks"]))
         rows = start, b.sub(self.minimum(stop, n["rows"]), start)
-        first, last = self._share(n["blocks"], group, n["groups"])
+        columns = self._columns(group)
         pieces = b.sdiv(self.sum(n["inner"], n["depth"], -1), n["depth"])
         pieces = b.select(b.icmp_signed(">", pieces, I64(1)), pieces, I64(1))
         with self.loop(pieces) as piece:
@@ -93,8 +96,20 @@ class _Product(TileBuilder):
             terms = at, self.minimum(n["depth"], b.sub(n["inner"], at))
             with b.if_then(self.is_turned):
                 self._turn_rows(rows, terms)
-            with self.loop(last, start=first) as block:
+            with self._blocks(*columns) as block:
                 self._multiply(rows, terms, block, self._panel(block, rows[1], terms))
+
+    def _columns(self, group: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The first column of a group, and the one behind its last."""
+        n = self.n
+        start, stop = (self.product(part, n["part"]) for part in self._share(n["parts"], group, n["groups"]))
+        return start, self.minimum(stop, n["columns"])
+
+    @contextmanager
+    def _blocks(self, start: ir.Value, stop: ir.Value) -> Iterator[_Range]:
+        """For each block of these columns: its first one, and how many of them are left."""
+        with self.loop(stop, step=self.width, start=start) as column:
+            yield column, self.b.sub(stop, column)
 
     # The second factor
 
@@ -103,31 +118,31 @@ class _Product(TileBuilder):
         b, n = self.b, self.n
         chunk, group = self.split(task, n["groups"])
         first, stop = self._share(n["inner"], chunk, n["chunks"])
-        start, last = self._share(n["blocks"], group, n["groups"])
-        with self.loop(last, start=start) as block:
-            place = self.at(self.y, self.product(self.sum(self.product(block, n["inner"]), first), self.width))
-            self._pack_block(block, (first, b.sub(stop, first)), place)
+        with self._blocks(*self._columns(group)) as block:
+            place = self.sum(self.product(block[0], n["inner"]), self.product(first, self.width))
+            self._pack_block(block, (first, b.sub(stop, first)), self.at(self.y, place))
 
-    def _panel(self, block: ir.Value, height: ir.Value, terms: _Range) -> _Panel:
+    def _panel(self, block: _Range, height: ir.Value, terms: _Range) -> _Panel:
         """Packed by now, or else by the first tile."""
-        b, n, (first, _) = self.b, self.n, terms
-        column, width = self.product(block, self.width), I64(self.width)
+        b, n, (first, _), (column, left) = self.b, self.n, terms, block
+        width = I64(self.width)
         is_packed = self._is("second", PACKED)
-        is_whole = b.icmp_signed("<=", self.sum(column, width), n["columns"])
-        is_direct = b.and_(self._is("second", STRAIGHT), is_whole)
+        is_direct = b.and_(self._is("second", STRAIGHT), b.icmp_signed(">=", left, width))
         with b.if_then(b.icmp_signed("==", b.zext(b.or_(is_packed, is_direct), I64), I64(0))):
             self._pack_block(block, terms, self.panel)
-        packed = self.at(self.w, self.product(self.sum(self.product(block, n["inner"]), first), width))
+        packed = self.at(self.w, self.sum(self.product(column, n["inner"]), self.product(first, width)))
         direct = self.at(self.w, self.product(first, n["columns"]), column)
         panel = b.select(is_packed, packed, self.panel)
         copies = b.zext(b.and_(is_direct, b.icmp_signed(">", height, I64(self.tall))), I64)
         return _Panel(b.select(is_direct, direct, panel), b.select(is_direct, n["columns"], width), panel, copies)
 
-    def _following(self, block: ir.Value, first: ir.Value) -> tuple[ir.Value, ...]:
-        """Where the next block is, of which each tile brings some lines near: their pitches by tile, term and line."""
+    def _following(self, column: ir.Value, first: ir.Value) -> tuple[ir.Value, ...]:
+        """Where the block behind that at `column` is, of which each tile brings some lines near, and their pitches: by
+        tile, term and line.
+        """
         b, n, vectors = self.b, self.n, self.kernel.vectors
         line = I64(LINE // self.wide.itemsize)
-        column = self.product(self.sum(block, 1), self.width)
+        column = self.sum(column, self.width)
         packed = self.sum(self.product(column, n["inner"]), self.product(first, self.width))
         straight = self.sum(self.product(first, n["columns"]), column)
         turned = self.sum(self.product(column, n["inner"]), first)
@@ -140,11 +155,11 @@ class _Product(TileBuilder):
         is_packed, is_turned = self._is("second", PACKED), self._is("second", TURNED)
         return tuple([b.select(is_packed, p, b.select(is_turned, t, s)) for p, s, t in ways])
 
-    def _pack_block(self, block: ir.Value, terms: _Range, target: ir.Value) -> None:
+    def _pack_block(self, block: _Range, terms: _Range, target: ir.Value) -> None:
         b, n, kernel = self.b, self.n, self.kernel
         function = packing_function(b.module, self.dtype, self.lanes, kernel.vectors)
         is_turned = b.zext(self._is("second", TURNED), I64)
-        b.call(function, [self.w, n["inner"], n["columns"], is_turned, block, *terms, target])
+        b.call(function, [self.w, n["inner"], n["columns"], is_turned, *block, *terms, target])
 
     # The first factor
 
@@ -169,15 +184,13 @@ class _Product(TileBuilder):
 
     # Sums
 
-    def _multiply(self, rows: _Range, terms: _Range, block: ir.Value, panel: _Panel) -> None:
+    def _multiply(self, rows: _Range, terms: _Range, block: _Range, panel: _Panel) -> None:
         """The rows of a chunk by a panel: as wide as the panel, or one vector after another if few columns are left."""
-        b, n, (start, height), (first, count) = self.b, self.n, rows, terms
-        column = self.product(block, self.width)
-        left = b.sub(n["columns"], column)
+        b, n, (start, height), (first, count), (column, left) = self.b, self.n, rows, terms, block
         x, *pitches = self._first_factor(start, first)
         y = self.at(self.y, self.product(start, n["columns"]), column)
         goes_on = b.zext(b.icmp_signed(">", first, I64(0)), I64)
-        place, by_tile, *ahead = self._following(block, first)
+        place, by_tile, *ahead = self._following(column, first)
         following = self.at(self.w, place), by_tile
         self._share_numbers([*panel[:3], *pitches, count, n["columns"], left, goes_on, *ahead])
         vectors = self.kernel.vectors

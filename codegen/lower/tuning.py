@@ -41,7 +41,7 @@ class Tuning:
     chunk: int = 4096
     keeps: bool = True
     columns: int = 1024
-    min_rows: int = 64
+    min_rows: int = 16
     max_rows: int = 4096
     registers: bool = False
     long_scan: int = 4096

@@ -193,6 +193,21 @@ def test_small_products_are_few_tasks():
         assert 8 <= cut.chunks * cut.groups < 16
 
 
+def test_tasks_of_a_product_come_out_even():
+    """512 columns are ten blocks and a narrow one: shared out by blocks alone, one of two threads would wait."""
+    target = TileTarget(512, 32)
+    for second, turned in ((STRAIGHT, False), (TURNED, False), (PACKED, False), (STRAIGHT, True)):
+        for sizes in ((128, 784, 512), (128, 512, 512), (512, 128, 784), (32, 1024, 256), (256, 300, 400)):
+            rows, inner, columns = sizes
+            cut = product_cut(Shape(rows, inner, columns, turned, second), dtypes.float32, target)
+            width = 48 if second == PACKED else 16
+            units = -(-columns // width)
+            groups = [units * (k + 1) // cut.groups - units * k // cut.groups for k in range(cut.groups)]
+            tasks = groups * cut.chunks
+            first, last = (sum(tasks[: len(tasks) // 2]), sum(tasks[(len(tasks) + 1) // 2 :]))
+            assert abs(first - last) <= 0.05 * sum(tasks), (sizes, second, cut)
+
+
 @pytest.mark.parametrize("inner", [5, 300, 700])
 def test_the_tile_that_packs_a_panel_has_the_bits_of_others(inner):
     """Rows of a product are the same, whichever tile they are in and whether it packs for those behind it."""
