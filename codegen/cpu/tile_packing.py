@@ -44,12 +44,21 @@ class _Packing(FunctionBuilder):
         return self.finish()
 
     def _copy(self) -> None:
+        """Term by term, because each is a run of memory; where few columns are left, register by register."""
         source = self.at(self.w, self.product(self.first, self.columns), self.column)
-        with self.loop(self.left, step=self.lanes) as v:
-            mask = self.between(I64(0), self.b.sub(self.left, v))
-            with self.loop(self.count) as k:
-                value = self.read_some(self.at(source, self.product(k, self.columns), v), mask)
-                self.write(self.at(self.target, self.product(k, self.width), v), value)
+        is_whole = self.b.icmp_signed(">=", self.left, I64(self.width))
+        with self.b.if_else(is_whole) as (whole, part):
+            with whole:
+                self._copy_registers(source, self.target, [self.everywhere] * (self.width // self.lanes))
+            with part, self.loop(self.left, step=self.lanes) as v:
+                mask = self.between(I64(0), self.b.sub(self.left, v))
+                self._copy_registers(self.at(source, v), self.at(self.target, v), [mask])
+
+    def _copy_registers(self, source: ir.Value, target: ir.Value, masks: list[ir.Value]) -> None:
+        with self.loop(self.count) as k:
+            row, place = self.at(source, self.product(k, self.columns)), self.at(target, self.product(k, self.width))
+            for v, mask in enumerate(masks):
+                self.write(self.at(place, v * self.lanes), self.read_some(self.at(row, v * self.lanes), mask))
 
     def _turn(self) -> None:
         """By squares that are turned in registers."""

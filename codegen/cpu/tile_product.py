@@ -27,6 +27,7 @@ from .tile_packing import packing_function
 from .tile_registers import LINE, SHARED, tile_function
 
 _NUMBERS: Final = ("rows", "inner", "columns", "chunks", "groups", "parts", "part", "depth", "first", "second")
+_AHEAD: Final = 8  # terms of a turned factor, which are brought near because they are far apart
 _GAP: Final = 16  # elements between packed tiles, which else begin in the same set of a cache
 
 _Range = tuple[ir.Value, ir.Value]  # where it starts, and how many there are
@@ -171,6 +172,9 @@ class _Product(TileBuilder):
         with self.loop(count) as k:
             source = self.at(self.x, self.product(self.sum(first, k), n["rows"]), start)
             place = self.product(k, tall)
+            ahead = self.at(source, self.product(n["rows"], _AHEAD))
+            with self.loop(height, step=LINE // self.wide.itemsize) as row:
+                self.prefetch(self.at(ahead, row))
             with self.loop(whole, step=tall) as row:
                 value = b.load(self.at(source, row), align=self.wide.itemsize, typ=kind)
                 target = self.at(self._packed_tile(b.sdiv(row, I64(tall))), place)
