@@ -21,6 +21,7 @@ from . import stored
 from .cache import COUNTERS
 from .conv.target import DEFAULT_TARGET, TileTarget
 from .cpu.code_maker import soon_switched
+from .cpu.driver import begin_driver
 from .cpu.kernels import KERNELS_IN_A_MODULE, begin_kernels, compile_kernels, tile_target
 from .encode import encode
 from .executable import Executable
@@ -95,6 +96,7 @@ def _compile(
             made: Executable = _compile_anew(graph, name, aliases, options, ignore, CPU)
         return made
 
+    begin_driver()
     start, compiled = time.perf_counter(), COUNTERS.compiled
     sizes = TEMPLATES.sizes(graph, (tuple(aliases.items()), options))
     plan = sizes.resized()

@@ -23,13 +23,10 @@ _FEW_WORDS = 100  # Python takes as long for these as loading a kernel from disk
 Observer = Callable[[str, Any], None]
 
 
-def load(device: Device = CPU) -> Any:
-    """The code generator, for the CPU with its driver ready; loads Numba, llvmlite and the rest at the first call."""
+def load() -> Any:
+    """The code generator; loads llvmlite and the rest at the first call."""
     from jitgrad.codegen import compile as codegen
-    from jitgrad.codegen.cpu.driver import load_driver
 
-    if device.type == "cpu":
-        load_driver()
     return codegen
 
 
@@ -133,7 +130,7 @@ def compile_graph(
     device: Device = CPU, numerics: str = "default",
 ) -> Any:  # fmt: skip
     """The executable of a graph on a device: called with arrays, gives fresh arrays (see `codegen.compile_graph`)."""
-    compile_ = load(device).compile_graph
+    compile_ = load().compile_graph
     options = {"name": name, "aliases": aliases or {}, "device": device, "options": _options(numerics)}
     if observer is None:
         executable = compile_(graph, **options)

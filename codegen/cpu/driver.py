@@ -29,7 +29,7 @@ from jitgrad.ir.errors import InternalError
 from . import llvm_ir as ir
 from .cells import I32, I64, PTR, RUN_TYPE, Counted, address, at, byte_cell, call, cell, opaque
 from .driver_loops import BRANCH_CELLS, CARRIED_CELLS, SCAN_CELLS, TRACK_CELLS, WHILE_CELLS, Loops
-from .kernels import compile_module
+from .kernels import begin_module, compile_module
 from .target import CompiledModule
 from .team import KERNEL_TYPE, MOST_PORTIONS, Team
 
@@ -39,6 +39,7 @@ COPY_CELLS: Final = 6
 CALL_CELLS: Final = 3
 TOGETHER_CELLS: Final = 3
 MAX_BUFFERS: Final = 128
+_NAME: Final = "jitgrad_driver"
 
 _GEMM_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR] * 13)
 _CALL_TYPE: Final = ir.FunctionType(ir.VoidType(), [I32])
@@ -55,7 +56,13 @@ Enter = Callable[[list[Any], int, int, int, int], int]
 
 @functools.cache
 def _module() -> CompiledModule:
-    return compile_module("jitgrad_driver", _build)
+    return compile_module(_NAME, _build)
+
+
+@functools.cache
+def begin_driver() -> None:
+    """Have the driver compiled by another thread, if it is not there, until somebody loads it."""
+    begin_module(_NAME, _build)
 
 
 @functools.cache

@@ -142,6 +142,7 @@ class KernelTable:
         self._by_identity: dict[tuple[AnyKernel, EmitOptions], NativeKernel] = {}
         self._modules: dict[str, CompiledModule] = {}
         self._begun: _Compilation | None = None
+        self._begun_modules: dict[str, CodeMaker] = {}
         self._lock = threading.RLock()
         if hasattr(os, "register_at_fork"):
             release = self._lock.release
@@ -150,6 +151,7 @@ class KernelTable:
     def _forked(self) -> None:
         """A child has none of the threads that compile."""
         self._begun = None
+        self._begun_modules.clear()
         self._lock.release()
 
     def kernels(self, kernels: Sequence[AnyKernel], options: EmitOptions) -> list[NativeKernel]:
@@ -194,11 +196,18 @@ class KernelTable:
             key = _module_key(name)
             found = self._modules.get(key) or self._load(key)
             if found is None:
-                text = target.new_module(name)
-                build(text)
-                found = self._modules[key] = target.compile_module(text)
-                disk_cache().write(key, found.object_code)
+                ((_, code),) = (self._begun_modules.pop(key, None) or _making(key, name, build)).finish()
+                found = self._modules[key] = target.load_module(name, code)
+                disk_cache().write(key, code)
             return found
+
+    def begin_module(self, name: str, build: Callable[[ir.Module], None]) -> None:
+        """Have a module compiled by another thread, if it isn't known, until `module` is asked for it."""
+        with self._lock:
+            key = _module_key(name)
+            known = key in self._modules or key in self._begun_modules
+            if pool.num_threads > 1 and not known and self._load(key) is None:
+                self._begun_modules[key] = _making(key, name, build, at_once=True)
 
     def _find_or_compile(self, wanted: dict[str, AnyKernel], options: EmitOptions) -> None:
         missing: dict[str, AnyKernel] = {}
@@ -290,6 +299,14 @@ def _module_key(name: str) -> str:
     return "module-" + _digest(name, target.host().fingerprint, source_stamp())
 
 
+def _making(key: str, name: str, build: Callable[[ir.Module], None], at_once: bool = False) -> CodeMaker:
+    """A module on its way."""
+    maker, module = CodeMaker(2), target.new_module(name)
+    build(module)
+    maker.add(key, str(module), at_once)
+    return maker
+
+
 def _address(module: CompiledModule, symbol: str) -> Address:
     return Address(module.address(symbol), (KERNEL, module.name, symbol))
 
@@ -325,3 +342,8 @@ def begin_kernels(kernels: Iterable[AnyKernel], numerics: str = "default") -> No
 def compile_module(name: str, build: Callable[[ir.Module], None]) -> CompiledModule:
     """Functions that are not kernels, kept by their LLVM text in memory and on disk; symbols unique in the process."""
     return TABLE.module(name, build)
+
+
+def begin_module(name: str, build: Callable[[ir.Module], None]) -> None:
+    """Have such a module compiled by another thread already; no fork may come before it is asked for."""
+    TABLE.begin_module(name, build)

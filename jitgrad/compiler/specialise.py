@@ -100,7 +100,7 @@ def specialise(tracer: Tracer, result: Any, observer: Observer | None, trace_ms:
     graph = Graph(tracer.builder.inputs, tracer.builder.nodes, outs)
     if observer is not None:
         observer("traced", graph)
-    load(tracer.placement.where)
+    load()
     start = time.perf_counter()
     aliases = {out: slot for out, slot, contiguous in writes if contiguous and out not in recipes.kept}
     run, executable, inputs, places, is_over = _compile(tracer, graph, aliases, observer)

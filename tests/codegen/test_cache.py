@@ -12,7 +12,7 @@ from codegen.kernels import pointwise
 
 from jitgrad.codegen import cache
 from jitgrad.codegen.cache import COUNTERS, DiskCache
-from jitgrad.codegen.cpu import abi, code_maker, kernels
+from jitgrad.codegen.cpu import abi, code_maker, kernels, llvm_ir
 from jitgrad.codegen.cpu.code_maker import CodeMaker
 from jitgrad.codegen.cpu.threads import pool
 from jitgrad.ir import dtypes, scalar
@@ -133,6 +133,23 @@ def test_kernels_are_begun_before_they_are_asked_for(folder, monkeypatch):
     assert names.count("kernel") == 12 and names.count("module") == 3
     table.begin([batch[0][0]], options)  # there is nothing to begin
     assert table._begun is None
+
+
+def test_a_module_is_begun_before_it_is_asked_for(folder, monkeypatch):
+    monkeypatch.setattr(pool, "_threads", 2)
+    table = forget()
+    table.begin_module("probe", probe)
+    assert len(table._begun_modules) == 1 and not folder.exists()
+    assert table.module("probe", probe).address("jitgrad_probe")
+    assert not table._begun_modules and len(list(folder.iterdir())) == 1
+    table.begin_module("probe", probe)  # it is known
+    assert not table._begun_modules
+
+
+def probe(module):
+    """A function that does nothing."""
+    function = llvm_ir.Function(module, llvm_ir.FunctionType(llvm_ir.VoidType(), []), "jitgrad_probe")
+    llvm_ir.IRBuilder(function.append_basic_block("entry")).ret_void()
 
 
 def test_turns_are_short_until_the_end():
