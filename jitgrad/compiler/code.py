@@ -17,8 +17,14 @@ from ..memo import Memo
 _LIBRARIES = frozenset({"jitgrad", "numpy"})  # code of these is taken to depend on its arguments alone
 _GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})  # what is written counts, too:
 _IMPORTS = frozenset({"IMPORT_NAME"})
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"})  # a replay would not write it
-DYNAMIC = frozenset({"getattr", "vars", "hasattr", "__dict__", "attrgetter", "asdict", "astuple", "copy", "deepcopy"})
+_ATTRIBUTES = frozenset({  # a replay would not write it
+    "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD", "STORE_ATTR", "DELETE_ATTR",
+})  # fmt: skip
+_BY_PATTERN = "__match_args__"  # names of attributes in `case Point(x=0)`
+DYNAMIC = frozenset({
+    "getattr", "vars", "hasattr", "__dict__", "__getattribute__", "attrgetter", "methodcaller", "asdict", "astuple",
+    "copy", "deepcopy", _BY_PATTERN,
+})  # fmt: skip
 
 
 @functools.lru_cache(4096)
@@ -93,7 +99,11 @@ def attribute_names(code: types.CodeType) -> frozenset[str]:
     """The attributes that a code object and those inside it read."""
     names: set[str] = set()
     for current in _with_inner(code):
-        names.update(i.argval for i in dis.get_instructions(current) if i.opname in _ATTRIBUTES)
+        for i in dis.get_instructions(current):
+            if i.opname in _ATTRIBUTES:
+                names.add(i.argval)
+            elif i.opname == "MATCH_CLASS":
+                names.add(_BY_PATTERN)
         names.update(DYNAMIC.intersection(current.co_names))
     return frozenset(names)
 

@@ -24,17 +24,33 @@ if TYPE_CHECKING:
 _CLOCK = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "time", "time_ns"}
 _FILE = {"flush", "read", "readline", "readlines", "write", "writelines"}
 _LOG = {"critical", "debug", "error", "exception", "info", "warning"}
+_SYSTEM = frozenset({  # what the machine is asked for
+    "access", "chdir", "fork_exec", "get_ident", "getcwd", "getpid", "listdir", "lstat", "mkdir", "remove", "rename",
+    "replace", "rmdir", "scandir", "stat", "system", "unlink", "urandom",
+})  # fmt: skip
+_THROUGH = frozenset({  # modules and functions in Python that ask for it
+    "active_count", "check_call", "check_output", "current_thread", "cwd", "exists", "getmtime", "getsize", "glob",
+    "iglob", "isdir", "isfile", "iterdir", "makedirs", "os", "read_bytes", "read_text", "rglob", "shutil", "subprocess",
+    "token_bytes", "token_hex", "uuid4", "write_bytes", "write_text",
+})  # fmt: skip
+_COMMON = frozenset({"access", "remove", "rename", "replace", "stat"})  # methods of much else are called so
 _BY_MODULE = {
     "builtins": frozenset({"print", "input", "open"}), "io": frozenset({"open"}), "_io": frozenset({"open"}),
-    "time": frozenset(_CLOCK | {"sleep"}), "posix": frozenset({"urandom"}),
+    "time": frozenset(_CLOCK | {"sleep"}), "_warnings": frozenset({"warn", "warn_explicit"}),
+    "posix": _SYSTEM, "_thread": _SYSTEM, "_posixsubprocess": _SYSTEM,
 }  # fmt: skip
 _TODAY = frozenset({"now", "today", "utcnow"})
-_NAMES = frozenset().union(_CLOCK, _FILE, _LOG, _TODAY, *_BY_MODULE.values(), {"uuid4", "token_bytes", "token_hex"})
+_FOR_US = _CLOCK | _SYSTEM  # what libraries that jitgrad calls do too
+_NAMES = frozenset().union(_CLOCK, _FILE, _LOG, _TODAY, *_BY_MODULE.values())
+_MENTIONS = (_NAMES | _THROUGH) - _COMMON
 
 
 def may_have_effects(f: Callable[..., Any], found: Any) -> bool:
-    """Whether code that `f` reaches, or that of modules in its fingerprint `found`, mentions an effect's name."""
-    if not reads_of(f).mentioned.isdisjoint(_NAMES):
+    """Whether code that `f` reaches, or that of modules in its fingerprint `found`, mentions an effect's name.
+
+    So does a fingerprint that has such a function under another name.
+    """
+    if not reads_of(f).mentioned.isdisjoint(_MENTIONS):
         return True
     stack = [found]
     if isinstance(f, types.FunctionType) and is_library(f.__module__):  # the call of a compiled module
@@ -42,9 +58,13 @@ def may_have_effects(f: Callable[..., Any], found: Any) -> bool:
     while stack:
         x = stack.pop()
         if isinstance(x, tuple):
+            if len(x) > 1 and x[0] is types.BuiltinFunctionType and x[1] in _NAMES:
+                return True
             stack.extend(x)
-        elif isinstance(x, Same) and isinstance(x.x, Counted) and _mentions(x.x):
-            return True
+        elif isinstance(x, Same):
+            found = x.x
+            if _mentions(found) if isinstance(found, Counted) else _is_builtin(found) and _is_effect(found):
+                return True
     return False
 
 
@@ -58,7 +78,7 @@ def _mentions(thing: Any) -> bool:
                 for value in vars(base).values():
                     if isinstance(value, types.FunctionType):
                         known.add(value.__code__)
-    return not known.mentioned.isdisjoint(_NAMES)
+    return not known.mentioned.isdisjoint(_MENTIONS)
 
 
 @contextmanager
@@ -73,7 +93,7 @@ def noticed(tracer: Tracer, wanted: bool) -> Iterator[None]:
 
     def see(frame: types.FrameType, event: str, function: Any) -> None:
         if event == "c_call":
-            if _is_effect(function) and not (_asked_by_us(frame) if function.__name__ in _CLOCK else _is_ours(frame)):
+            if _is_effect(function) and not (_asked_by_us if function.__name__ in _FOR_US else _is_ours)(frame):
                 tracer.lost = f"the call uses {function.__name__}()"
         elif event == "call" and frame.f_code is handle and not _is_our_log(frame):
             tracer.lost = "the call logs"
@@ -105,6 +125,10 @@ def _is_our_log(frame: types.FrameType) -> bool:
     while caller is not None and caller.f_globals.get("__name__") == "logging":
         caller = caller.f_back
     return caller is not None and is_library(caller.f_globals.get("__name__"))
+
+
+def _is_builtin(x: Any) -> bool:
+    return type(x) is types.BuiltinFunctionType
 
 
 def _is_effect(function: Any) -> bool:

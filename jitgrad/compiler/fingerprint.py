@@ -70,9 +70,9 @@ def fingerprint(x: Any, reads: Reads | None = None) -> Hashable:
     if reads is None:
         reads = reads_of(x) if isinstance(x, CALLABLE) else Reads(all_names=True)
     while True:
-        count = len(reads.codes)
+        known = len(reads.codes), reads.all_names
         found = _Walk(reads).of(x)
-        if len(reads.codes) == count:  # otherwise the code found names attributes that were passed over
+        if (len(reads.codes), reads.all_names) == known:  # otherwise attributes were passed over that count
             return found
 
 
@@ -122,7 +122,9 @@ class _Walk:
 
     def builtin(self, f: types.BuiltinFunctionType) -> Hashable:
         owner = f.__self__
-        return Same(f) if owner is None or isinstance(owner, types.ModuleType) else (f.__name__, self.of(owner))
+        if owner is None or isinstance(owner, types.ModuleType):
+            return Same(f)
+        return (types.BuiltinFunctionType, f.__name__, self.of(owner))
 
     def partial(self, p: functools.partial[Any]) -> Hashable:
         return (Same(p), self.of(p.func), self.of(p.args), self.of(p.keywords))
@@ -180,6 +182,17 @@ class _Walk:
             return None
         return (self.pairs(self.reads.among(getattr(x, "__dict__", {}))), self.of(kind))
 
+    def context_variable(self, x: Any) -> Hashable:
+        return (Same(x), self.of(x.get(EMPTY)))
+
+    def logger(self, x: Any) -> Hashable:
+        return (Same(x), x.getEffectiveLevel(), x.disabled, x.manager.disable)
+
+    def getter(self, x: Any) -> Hashable:
+        """An `attrgetter` or `methodcaller`, which read what no code names."""
+        self.reads.all_names = True
+        return (Same(x), self.of(x.__reduce__()[1:]))
+
     def raw_bytes(self, x: Any) -> Hashable:
         return (Same(x), hash(bytes(x)))
 
@@ -214,9 +227,17 @@ class _Walk:
             return (Same(x), self.pairs(vars(x).items()) if hasattr(x, "__dict__") else None)
         if is_standard(kind.__module__) and isinstance(x, Mapping):
             return (Same(x), self.mapping(dict(x)))
-        attributes = list(self.reads.among(getattr(x, "__dict__", {})))
+        own = getattr(x, "__dict__", {})
+        if uses_library(kind):
+            return (Same(x), tuple([(n, self._part(v)) for n, v in own.items()]), self.of(kind))
+        attributes = list(self.reads.among(own))
         attributes += [(s.__name__, value) for s in slots_of(kind, self.reads) if (value := held(s, x)) is not EMPTY]
         return (Same(x), self.pairs(attributes), self.of(kind))
+
+    def _part(self, x: Any) -> Hashable:
+        """An attribute of an object whose code is not read: a library's own parts are told by identity."""
+        kind = type(x)
+        return Same(x) if kind.__flags__ & HEAP and is_standard(kind.__module__) else self.of(x)
 
     def _iterator(self, x: Any) -> Hashable:
         """Where a built-in iterator stands, as pickling would have it."""
@@ -229,6 +250,11 @@ class _Walk:
 
 
 HEAP: Final = 1 << 9  # flag of classes made by Python code
+# Modules whose classes add nothing that changes behind the names that users write, or what is noticed as an effect.
+_WITHOUT_STATE = frozenset({
+    "abc", "argparse", "collections.abc", "dataclasses", "enum", "fractions", "functools", "logging", "numbers",
+    "pathlib", "typing", "uuid",
+})  # fmt: skip
 _STATELESS = (type, types.ModuleType)
 CALLABLE = (types.FunctionType, types.MethodType, StandsForFunction)
 _RULES: dict[type, Callable[[_Walk, Any], Hashable]] = {
@@ -250,10 +276,19 @@ _RULES: dict[type, Callable[[_Walk, Any], Hashable]] = {
     set: _Walk.set,
     frozenset: _Walk.set,
     bytearray: _Walk.raw_bytes,
+    memoryview: _Walk.raw_bytes,
     np.ndarray: _Walk.array,
     types.GeneratorType: _Walk.generator,
+    types.MappingProxyType: _Walk.mapping,
+    type({}.keys()): _Walk.sequence,
+    type({}.values()): _Walk.sequence,
+    type({}.items()): _Walk.sequence,
 }
 _RULES_BY_NAME: dict[str, Callable[[_Walk, Any], Hashable]] = {  # classes of modules that need not be loaded
+    "_contextvars.ContextVar": _Walk.context_variable,
+    "logging.Logger": _Walk.logger,
+    "operator.attrgetter": _Walk.getter,
+    "operator.methodcaller": _Walk.getter,
     "random.Random": _Walk.python_random,
     "numpy.random._generator.Generator": _Walk.numpy_random,
     "numpy.random.mtrand.RandomState": _Walk.numpy_random,
@@ -261,10 +296,21 @@ _RULES_BY_NAME: dict[str, Callable[[_Walk, Any], Hashable]] = {  # classes of mo
 }
 
 
-@functools.lru_cache(4096)
 def users(c: type) -> tuple[type, ...]:
     """The user's classes among `c` and its bases, outermost first."""
-    return tuple([b for b in reversed(c.__mro__) if not is_library(b.__module__) and not is_standard(b.__module__)])
+    return _users(c.__mro__)  # bases may become others
+
+
+@functools.lru_cache(4096)
+def _users(classes: tuple[type, ...]) -> tuple[type, ...]:
+    return tuple([b for b in reversed(classes) if not is_library(b.__module__) and not is_standard(b.__module__)])
+
+
+@functools.lru_cache(4096)
+def uses_library(c: type) -> bool:
+    """Whether instances may have attributes that code of the standard library or an installed one reads and sets."""
+    others = [b for b in c.__mro__ if b.__flags__ & HEAP and is_standard(b.__module__)]
+    return any(b.__module__ not in _WITHOUT_STATE for b in others)
 
 
 def slots_of(c: type, reads: Reads) -> list[types.MemberDescriptorType]:
@@ -282,12 +328,14 @@ def held(slot: types.MemberDescriptorType, x: Any) -> Any:
 
 
 def named_of_class(c: type, reads: Reads) -> list[tuple[str, Any]]:
-    """What code names of a user's class and its bases, and methods that operators call."""
-    found: dict[str, Any] = {}
+    """What code names of a user's class and its bases, and methods that operators call; with `super`, of each."""
+    found: dict[Any, Any] = {}
+    of_each = "super" in reads.mentioned
     for base in users(c):
-        found.update(reads.among(vars(base)))
-        found.update((n, v) for n, v in vars(base).items() if n.startswith("__") and function_of(v) is not None)
-    return [(n, v if (f := function_of(v)) is None else f) for n, v in found.items() if n not in HIDDEN]
+        named = dict(reads.among(vars(base)))
+        named.update((n, v) for n, v in vars(base).items() if n.startswith("__") and function_of(v) is not None)
+        found.update(((n, base) if of_each else n, (n, v)) for n, v in named.items() if n not in HIDDEN)
+    return [(n, v if (f := function_of(v)) is None else f) for n, v in found.values()]
 
 
 @functools.lru_cache(4096)

@@ -30,6 +30,7 @@ from .fingerprint import (
     rule_of,
     slots_of,
     users,
+    uses_library,
 )
 
 MISSING: Final = object()
@@ -253,7 +254,7 @@ class Recollection:
         """Attributes and slots that code names, and its class."""
         cls = type(x)
         is_map = is_standard(cls.__module__) and isinstance(x, Mapping)
-        if is_map or is_library(cls.__module__) or hasattr(cls, "__next__"):
+        if is_map or is_library(cls.__module__) or uses_library(cls) or hasattr(cls, "__next__"):
             return False
         finds: Any = cls.__getattribute__
         if cls.__flags__ & HEAP and finds is not object.__getattribute__:
