@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 import jitgrad as jg
+from jitgrad.backend import counters
 
 
 def agree(program):
@@ -54,3 +55,19 @@ def _compare(want, got, where):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=where)
     else:
         assert want == got, where
+
+
+def kernels_of_later_sizes(f, first, later, rtol=1e-4):
+    """How many kernels `f` compiles at later inputs, where it must agree with eager code; it has met the first ones."""
+    for inputs in first:
+        f(*inputs)
+    compiled = 0
+    for inputs in later:
+        before = counters.kernels
+        found = f(*inputs)
+        compiled += counters.kernels - before
+        want = f._f(*inputs)  # which may compile kernels of its own
+        for got, expected in zip(found, want, strict=True):
+            expected = expected.float().numpy()
+            np.testing.assert_allclose(got.float().numpy(), expected, rtol, rtol * max(1, np.abs(expected).max()))
+    return compiled

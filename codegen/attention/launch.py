@@ -60,14 +60,19 @@ def strands_of(q: TensorType, k: TensorType, target: TileTarget) -> tuple[int, i
 def attention_launches(node: Node, op: TileAttention | TileAttentionGrad, target: TileTarget) -> list[Launch]:
     """One launch; of gradients in strands two for so many queries at a time.
 
-    Tasks are blocks of queries of a head, or strands of a head of keys.
+    Tasks are blocks of queries of a head, or strands of a head of keys. A gradient of one strand has the sum of several
+    beside it, with nothing to do: the kernel is there for other sizes.
     """
     whole = _launch(node, op, target)
-    if isinstance(op, TileAttention) or op.strands == 1:
+    if isinstance(op, TileAttention):
         return [whole]
-    q, (dq, dk, dv, parts) = node.operands[0].type, node.results
-    heads = math.prod(q.shape[:-2])
+    q = node.operands[0].type
     total = AttentionKernel(STRANDS_SUM, q.dtype, 1, 1, target.lanes(q.dtype), 1)
+    if op.strands == 1:
+        dq, dk, _ = node.results
+        return [whole, Launch(total, (dk, dq), whole.slots, (), 0, 0, "sum of strands")]
+    dq, dk, dv, parts = node.results
+    heads = math.prod(q.shape[:-2])
     found = []
     for first in range(0, q.shape[-2], op.rows):
         last = min(first + op.rows, q.shape[-2])

@@ -10,9 +10,11 @@ from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.ops.activation import Relu
 from jitgrad.ir.ops.arithmetic import Add
 from jitgrad.ir.ops.broadcast import BroadcastTo
+from jitgrad.ir.ops.select import Convert
+from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.rewrite import with_operands
 
-from .ops import TileConv, TileTransposed, packed_bias
+from .ops import TileConv, TileTransposed
 
 
 def with_epilogues(graph: Graph) -> Graph:
@@ -53,7 +55,9 @@ def _taken_in(b: Builder, node: Node, uses: dict[Value, int]) -> Value | None:
     op = maker.op
     assert isinstance(op, TileConv | TileTransposed)
     if bias is not None:
-        return b(op, *maker.operands, packed_bias(b, bias, maker.operands[1].type))
+        wide = maker.operands[1].type.dtype
+        bias = b(Convert(wide), bias) if bias.type.dtype is not wide else bias
+        return b(op, *maker.operands, b(Reshape((bias.type.numel,)), bias))
     return b(dataclasses.replace(op, relu=True), *maker.operands)
 
 

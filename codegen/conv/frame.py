@@ -45,14 +45,18 @@ class Frame:
         """Rows of the input from one packed row to the next."""
         return self.n["stride_height"] if self.n["kernel_height"] == 1 else 1
 
+    @property
+    def down(self) -> int:
+        """Packed rows from one row of the output to the next."""
+        return self.n["stride_height"] // self.row_step
+
     def pitch(self, columns: int) -> int:
         """Packed columns."""
         return (columns - 1) * self.step + max(1, self.reach)
 
     def rows(self, rows: int) -> int:
         """Packed rows."""
-        down = self.n["stride_height"] // self.row_step
-        return (rows - 1) * down + max(0, self.n["kernel_height"] - 1) * self.n["dilation_height"] + 1
+        return (rows - 1) * self.down + max(0, self.n["kernel_height"] - 1) * self.n["dilation_height"] + 1
 
     def packed(self, rows: int, columns: int) -> int:
         """Packed elements."""
@@ -61,7 +65,7 @@ class Frame:
     def numbers(self, cut: Blocks, width: int) -> dict[str, int]:
         """Blocks of an output `width` columns wide, and what is packed for each."""
         return {
-            "rows": cut.rows, "columns": cut.columns, "row_step": self.row_step,
+            "rows": cut.rows, "columns": cut.columns, "row_step": self.row_step, "down": self.down,
             "row_blocks": math.ceil(self.n["out_height"] / cut.rows),
             "column_blocks": math.ceil(width / cut.columns),
             "pitch": self.pitch(cut.columns), "packed_rows": self.rows(cut.rows),

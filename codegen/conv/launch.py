@@ -8,21 +8,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from jitgrad.ir.graph import Node
-from jitgrad.ir.ops.broadcast import accumulator_dtype
-from jitgrad.ir.types import Shape, TensorType
+from jitgrad.ir.types import TensorType
 
 from ..loops.tile import CHANNELS, SLOTS, TileKernel
 from ..lower.kernel_builder import Launch
 from .factor_ops import FactorProduct, PackedFactor, TileProduct
 from .frame import Frame, sizes
-from .ops import TileConv, TileTransposed, TileWeightGrad, kernel_of, multiplications
+from .ops import PackedWeight, TileConv, TileTransposed, TileWeightGrad, kernel_of, multiplications
 from .phases import Phase, phases
 from .pixel_launch import pixel_launch, pixel_weight_launch
 from .pixel_ops import PixelConv, PixelWeightGrad
 from .product_launch import factor_product_launch, packed_launch, tile_product_launch
-from .schedule import TileShape, Work, blocks, tile_shape
+from .schedule import TileShape, Work, blocks, conv_tile
 from .target import TileTarget
-from .weight_launch import weight_gradient
+from .weight_launch import weight_gradient, weight_packing_launch
 
 _TASKS: Final = ("images", "groups", "out_depth", "row_blocks", "column_blocks", "channel_chunks")
 
@@ -43,51 +42,37 @@ def launches(node: Node, target: TileTarget) -> list[Launch]:
             return [factor_product_launch(node, op, target)]
         case PackedFactor():
             return [packed_launch(node, op, target)]
+        case PackedWeight():
+            return [weight_packing_launch(node, op, target)]
     assert isinstance(op, TileConv | TileTransposed)
-    x, weight, *bias = (v.type for v in node.operands)
-    tile, lanes = tile_of(op, x, weight, target), target.lanes(weight.dtype)
-    step = op.stride[-1] if isinstance(op, TileConv) else 1
-    kernel = TileKernel(CHANNELS, x.dtype, tile.rows, tile.vectors, lanes, step, bool(bias), op.relu)
-    found = list(_numbers(op, x, weight, tile))
+    x, weight, *bias = node.operands
+    tile, lanes = conv_tile(target), target.lanes(weight.type.dtype)
+    kernel = TileKernel(CHANNELS, x.type.dtype, tile.rows, tile.vectors, lanes)
+    found = list(_numbers(op, x.type, weight.type, tile, bool(bias)))
     return [
         Launch(
-            kernel, (*node.operands, node.result), slots, (), math.prod(n[k] for k in _TASKS),
+            kernel, (x, weight, bias[0] if bias else weight, node.result), slots, (), math.prod(n[k] for k in _TASKS),
             multiplications(node) // len(found),
-            f"convolution of {list(kernel_of(weight))} in tiles of {tile.rows} by {tile.vectors * lanes}",
+            f"convolution of {list(kernel_of(weight.type))} in tiles of {tile.rows} by {n['tile_width']}",
         )
         for n, slots in found
     ]  # fmt: skip
 
 
-def block_width(op: TileConv | TileTransposed, x: TensorType, weight: Shape, target: TileTarget) -> int:
-    """The channels in a block of a packed weight; `weight` are the input channels and the places of the kernel."""
-    wide = accumulator_dtype(x.dtype)
-    return _tile(op, math.prod(weight), target.lanes(wide), target).vectors * target.lanes(wide)
-
-
-def tile_of(op: TileConv | TileTransposed, x: TensorType, weight: TensorType, target: TileTarget) -> TileShape:
-    """The register tile."""
-    return _tile(op, math.prod(weight.shape[2:-1]), target.lanes(weight.dtype), target)
-
-
-def _tile(op: TileConv | TileTransposed, terms: int, lanes: int, target: TileTarget) -> TileShape:
-    width = op.lengths[-1] if isinstance(op, TileConv) else -(-op.lengths[-1] // op.stride[-1])
-    return tile_shape(width, op.channels, terms, lanes, target)
-
-
 def scratch_bytes(op: TileConv | TileTransposed, x: TensorType, weight: TensorType, target: TileTarget) -> int:
     """What a task needs on its thread's stack, at most."""
-    return max(n["scratch_bytes"] for n, _ in _numbers(op, x, weight, tile_of(op, x, weight, target)))
+    return max(n["scratch_bytes"] for n, _ in _numbers(op, x, weight, conv_tile(target)))
 
 
 def _numbers(
-    op: TileConv | TileTransposed, x: TensorType, weight: TensorType, tile: TileShape
+    op: TileConv | TileTransposed, x: TensorType, weight: TensorType, tile: TileShape, has_bias: bool = False
 ) -> Iterator[tuple[dict[str, int], tuple[int, ...]]]:
     """For each launch its numbers by name, and its slots."""
+    more = {"has_bias": int(has_bias), "has_relu": int(op.relu)}
     if isinstance(op, TileConv):
         by_width = [Phase(0, op.lengths[-1], 0, 1, kernel_of(weight)[-1], op.dilation[-1], op.low[-1])]
-        n = _direct(op, x, weight)
-        yield _finished(n, by_width, op.stride[-1], weight, tile)
+        n = _direct(op, x, weight) | more
+        yield _finished(n, by_width, weight, tile)
         return
     (y,) = op.infer(x, weight)
     axes = [
@@ -95,7 +80,7 @@ def _numbers(
         for numbers in zip(op.lengths, kernel_of(weight), op.stride, op.padding, op.dilation, strict=True)
     ]
     for outer in itertools.product(*axes[:-1]):
-        yield _finished(_phase(op, x, weight, y, outer, axes[-1]), axes[-1], 1, weight, tile)
+        yield _finished(_phase(op, x, weight, y, outer, axes[-1]) | more, axes[-1], weight, tile)
 
 
 def _direct(op: TileConv, x: TensorType, weight: TensorType) -> dict[str, int]:
@@ -104,7 +89,7 @@ def _direct(op: TileConv, x: TensorType, weight: TensorType) -> dict[str, int]:
     block, channels = weight.shape[-1], weight.shape[-2]
     return n | {
         "blocks": weight.shape[1], "phases": 1, "phase_width": n["out_width"],
-        "merged": int(n["dilation_height"] == 1), "weight_height": channels * block,
+        "weight_height": channels * block, "tap_rows": 1 if n["dilation_height"] == 1 else n["kernel_height"],
         "first_depth": 0, "first_height": 0, "step_depth": 1,
         "y_offset": 0, "y_depth": n["out_height"] * n["out_width"], "y_row": n["out_width"],
     }  # fmt: skip
@@ -130,7 +115,8 @@ def _phase(
     return n | {
         "blocks": weight.shape[1], "phases": len(inner), "phase_width": inner[0].length,
         "y_image": full["y_image"], "y_channel": full["y_channel"],
-        "merged": int(n["dilation_height"] == 1 and height == 1), "weight_height": height * channels * block,
+        "weight_height": height * channels * block,
+        "tap_rows": 1 if n["dilation_height"] == 1 and height == 1 else n["kernel_height"],
         "first_depth": firsts[0], "first_height": firsts[1], "step_depth": steps[0],
         "y_offset": offsets[0] * area + offsets[1] * full["out_width"],
         "y_depth": full["stride_depth"] * area, "y_row": full["stride_height"] * full["out_width"],
@@ -138,25 +124,33 @@ def _phase(
 
 
 def _finished(
-    n: dict[str, int], by_width: list[Phase], step: int, weight: TensorType, tile: TileShape
+    n: dict[str, int], by_width: list[Phase], weight: TensorType, tile: TileShape
 ) -> tuple[dict[str, int], tuple[int, ...]]:
     """Blocks, tasks, and how weights are gone through."""
-    frame = Frame(n, step, max(n["low_width"] - p.low + (p.taps - 1) * p.dilation for p in by_width) + 1)
+    frame = Frame(n, n["stride_width"], max(n["low_width"] - p.low + (p.taps - 1) * p.dilation for p in by_width) + 1)
     block, places = weight.shape[-1], kernel_of(weight)
+    pitch = n["phases"] * min(tile.vectors, n["blocks"]) * block
+
+    table_bytes = 16 * n["kernel_depth"] * n["kernel_width"] * n["tap_rows"]
 
     def scratch(rows: int, columns: int) -> int:
-        return int(weight.dtype.itemsize) * (frame.packed(rows, columns) + rows * columns * n["phases"] * block)
+        elements = frame.packed(rows, columns) + (rows * columns + tile.rows) * pitch
+        return int(weight.dtype.itemsize) * elements + table_bytes
 
     flops = 2 * n["images"] * n["y_image"] * math.prod(weight.shape[2:-1])
     tasks = n["images"] * n["groups"] * n["out_depth"]
-    cut = blocks(Work(n["out_height"], n["phase_width"], tasks, n["blocks"], flops, scratch), tile)
+    groups = math.ceil(n["blocks"] / tile.vectors)
+    cut = blocks(Work(n["out_height"], n["phase_width"], tasks, groups, flops, scratch))
+    chunk = cut.chunk * tile.vectors
     unit = weight.shape[-2] * block
     tall = places[-2] if len(places) > 1 else 1
     plane = tall * places[-1] * unit
     start = n["first_depth"] * plane + n["first_height"] * unit
     n = n | frame.numbers(cut, n["phase_width"])
     n |= {
-        "chunk_blocks": cut.chunk, "channel_chunks": math.ceil(n["blocks"] / cut.chunk),
+        "terms": n["in_channels"] * n["kernel_height"] // n["tap_rows"] if n["tap_rows"] else 0,
+        "chunk_blocks": chunk, "channel_chunks": math.ceil(n["blocks"] / chunk),
+        "tile_width": pitch // n["phases"], "pixel_pitch": pitch,
         "weight_block": math.prod(places) * unit, "weight_width": by_width[0].step * tall * unit,
         "weight_depth": n["step_depth"] * plane, "scratch_bytes": scratch(cut.rows, cut.columns),
     }  # fmt: skip

@@ -25,11 +25,8 @@ from jitgrad.ir.graph import Node, Value
 from jitgrad.ir.op import op
 from jitgrad.ir.ops.broadcast import Sum, accumulator_dtype
 from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
-from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Permute, Reshape
-from jitgrad.ir.ops.slicing import Pad, Slice
-from jitgrad.ir.tracked import always_equal
 from jitgrad.ir.types import Shape, TensorType
 
 from ..loops.tile import TileOp
@@ -41,7 +38,7 @@ _ORDER: Final = {1: (0,), 2: (1, 0), 3: (0, 2, 1)}  # of the kernel's places in 
 class _WithEpilogue(TileOp):
     """What may add a bias, its third operand if there is one, and give the larger of that and 0.
 
-    A bias is packed as [groups, blocks, channels of a block], in the type that sums are in.
+    A bias has as many elements as there are channels, in the type that sums are in.
     """
 
     channels: int
@@ -50,7 +47,7 @@ class _WithEpilogue(TileOp):
     def finished(self, y: Array, bias: Sequence[Array]) -> Array:
         """The output from what has been summed up, rounding after each operation."""
         if bias:
-            each = bias[0].reshape(bias[0].shape[0], -1)[:, : self.channels].reshape(-1, *(1,) * (y.ndim - 2))
+            each = bias[0].reshape(-1, *(1,) * (y.ndim - 2))
             y = (y.astype(each.dtype) + each).astype(y.dtype)
         return np.asarray(np.maximum(y, 0)) if self.relu else y
 
@@ -74,7 +71,7 @@ class TileConv(_WithEpilogue):
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Shapes that fit; the rules that users meet are `Conv`'s."""
         x = operands[0]
-        _check_operands(self.name, operands, len(self.lengths), self.groups)
+        _check_operands(self.name, operands, len(self.lengths), self.groups, self.channels)
         return (x.with_shape((x.shape[0], self.groups * self.channels, *self.lengths)),)
 
     def reference(self, *operands: Array) -> Array:
@@ -113,7 +110,7 @@ class TileTransposed(_WithEpilogue):
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Shapes that fit; the rules that users meet are `ConvInputGrad`'s."""
         y = operands[0]
-        _check_operands(self.name, operands, len(self.lengths), self.groups)
+        _check_operands(self.name, operands, len(self.lengths), self.groups, self.channels)
         return (y.with_shape((y.shape[0], self.groups * self.channels, *self.lengths)),)
 
     def reference(self, *operands: Array) -> Array:
@@ -127,10 +124,10 @@ class TileTransposed(_WithEpilogue):
         return self.finished(np.asarray(grad.reference(y.astype(weight.dtype), weight)).astype(y.dtype), bias)
 
 
-def _check_operands(name: str, operands: tuple[TensorType, ...], rank: int, groups: int) -> None:
+def _check_operands(name: str, operands: tuple[TensorType, ...], rank: int, groups: int, channels: int) -> None:
     x, weight, *bias = operands
     fits = x.ndim == rank + 2 and weight.ndim == rank + 4 and weight.dtype is accumulator_dtype(x.dtype)
-    fits = fits and all(v.shape == (*weight.shape[:2], weight.shape[-1]) and v.dtype is weight.dtype for v in bias)
+    fits = fits and all(v.shape == (groups * channels,) and v.dtype is weight.dtype for v in bias)
     if not fits or weight.shape[0] != groups or x.shape[1] != groups * weight.shape[-2]:
         raise ShapeError(f"{name}: operands that do not fit{operand_lines(operands)}")
 
@@ -153,10 +150,7 @@ def unpacked(packed: Array, channels: int) -> Array:
 class TileWeightGrad(TileOp):
     """The gradient of a convolution in its weight, from its input and its output's gradient, in parts to be added up.
 
-    The result is [strands, groups, elements of a run, kernel..., channels], in the type of sums. A run are the input
-    channels, for each place of the kernel. With `is_merged` it goes over the kernel's width too, and the result is
-    [strands, groups, rest of the kernel..., elements of a run, channels]. Runs are filled up to a multiple of `rows`,
-    channels to one of `block`, with nothing in particular.
+    The result is [strands, groups, kernel..., input channels, output channels], in the type of sums.
     """
 
     kernel: Shape
@@ -165,61 +159,39 @@ class TileWeightGrad(TileOp):
     dilation: tuple[int, ...]
     groups: int
     strands: int
-    rows: int
-    block: int
-    is_merged: bool
     name = "tile_weight_grad"
-
-    def run_length(self, channels: int) -> int:
-        """The elements of a run, for so many input channels in each group."""
-        return channels * self.kernel[-1] if self.is_merged else channels
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Shapes that fit; the rules that users meet are `ConvWeightGrad`'s."""
         x, y = operands
         if x.ndim != y.ndim or x.ndim != len(self.kernel) + 2 or x.dtype is not y.dtype or x.shape[0] != y.shape[0]:
             raise ShapeError(f"tile_weight_grad: operands that do not fit{operand_lines(operands)}")
-        length = self.run_length(x.shape[1] // self.groups)
-        run = -(-length // self.rows) * self.rows
-        outputs = -(-(y.shape[1] // self.groups) // self.block) * self.block
-        places = (*self.kernel[:-1], run) if self.is_merged else (run, *self.kernel)
-        return (TensorType((self.strands, self.groups, *places, outputs), accumulator_dtype(x.dtype), x.device),)
+        channels = x.shape[1] // self.groups, y.shape[1] // self.groups
+        shape = (self.strands, self.groups, *self.kernel, *channels)
+        return (TensorType(shape, accumulator_dtype(x.dtype), x.device),)
 
     def reference(self, *operands: Array) -> Array:
         """All of it in the first strand."""
         x, y = operands
         (result,) = self.infer(*(TensorType(a.shape, dtypes.FROM_NUMPY[a.dtype]) for a in operands))
-        wide = result.dtype.np
+        wide, rank = result.dtype.np, len(self.kernel)
         op = ConvWeightGrad(self.kernel, self.stride, self.padding, self.dilation, self.groups)
-        rank = len(self.kernel)
         weight = op.reference(x.astype(wide), y.astype(wide))
         weight = weight.reshape(self.groups, -1, *weight.shape[1:])
-        length = self.run_length(x.shape[1] // self.groups)
         out = np.zeros(result.shape, wide)
-        if self.is_merged:
-            weight = weight.transpose(0, *range(3, 3 + rank), 2, 1)
-            weight = weight.reshape(*weight.shape[:rank], length, weight.shape[-1])
-            out[0, ..., :length, : weight.shape[-1]] = weight
-        else:
-            out[0, :, :length, ..., : weight.shape[1]] = np.moveaxis(weight, 1, -1)
+        out[0] = weight.transpose(0, *range(3, 3 + rank), 2, 1)
         return out
 
 
-def unpacked_weight_gradient(b: Builder, parts: Value, op: TileWeightGrad, weight: Shape, dtype: DType) -> Value:
-    """The gradient of a weight [o, c, ...] from the result of `TileWeightGrad`."""
-    outputs, inputs, *kernel = weight
-    rank, groups = len(kernel), op.groups
-    whole = b(Reshape(parts.shape[1:]), parts) if always_equal(op.strands, 1) else b(Sum((0,)), parts)
-    each, length = outputs // groups, op.run_length(inputs)
-    sizes = (groups, *kernel[:-1], length, each) if op.is_merged else (groups, length, *kernel, each)
-    whole = b(Slice((0,) * len(sizes), sizes, (1,) * len(sizes)), whole)
-    if op.is_merged:
-        split = b(Reshape((groups, *kernel, inputs, each)), whole)
-        split = b(Permute((0, 2 + rank, 1 + rank, *range(1, 1 + rank))), split)
-    else:
-        split = b(Permute((0, 2 + rank, *range(1, 2 + rank))), whole)
-    split = b(Convert(dtype), split) if dtype is not split.type.dtype else split
-    return b(Reshape(weight), split)
+def unpacked_weight_gradient(b: Builder, parts: Value, weight: Shape, dtype: DType) -> Value:
+    """The gradient of a weight [o, c, ...] from the result of `TileWeightGrad`.
+
+    One strand is added up as several are: how many there are goes by sizes, which compile nothing.
+    """
+    whole, rank = b(Sum((0,)), parts), len(weight) - 2
+    whole = b(Permute((0, 2 + rank, 1 + rank, *range(1, 1 + rank))), whole)
+    whole = b(Convert(dtype), whole) if dtype is not whole.type.dtype else whole
+    return b(Reshape(weight), whole)
 
 
 def overlap(length: int, needed: int, low: int) -> tuple[slice, slice]:
@@ -236,29 +208,45 @@ def packed_shape(weight: Shape, block: int) -> Shape:
     return (groups, -(-outputs // block), *(kernel[k] for k in _ORDER[len(kernel)]), inputs, block)
 
 
-def packed_weight(b: Builder, weight: Value, block: int) -> Value:
-    """A weight [groups, o, c, ...] in the layout of `TileConv`."""
-    groups, outputs, *rest = weight.shape
-    blocks = packed_shape(weight.shape, block)[1]
-    wide = accumulator_dtype(weight.type.dtype)
-    if wide is not weight.type.dtype:
-        weight = b(Convert(wide), weight)
-    if blocks * block > outputs:
-        high = (0, blocks * block - outputs, *(0 for _ in rest))
-        weight = b(Pad((0,) * len(high), high), weight, b(Full((), wide, 0, weight.type.device)))
-    weight = b(Reshape((groups, blocks, block, *rest)), weight)
-    return b(Permute((0, 1, *(4 + k for k in _ORDER[len(rest) - 1]), 3, 2)), weight)
+@op
+class PackedWeight(TileOp):
+    """A weight [groups o, c, ...] in the layout of `TileConv`, or, if it is `transposed`, in that of `TileTransposed`.
 
+    Transposed, its channels change their roles, and its places their order.
+    """
 
-def packed_bias(b: Builder, bias: Value, weight: TensorType) -> Value:
-    """A bias of as many elements as output channels, for a packed weight."""
-    groups, blocks, block = weight.shape[0], weight.shape[1], weight.shape[-1]
-    bias = b(Convert(weight.dtype), bias) if bias.type.dtype is not weight.dtype else bias
-    each = bias.type.numel // groups
-    bias = b(Reshape((groups, each)), bias)
-    if each < blocks * block:
-        bias = b(Pad((0, 0), (0, blocks * block - each)), bias, b(Full((), weight.dtype, 0, bias.type.device)))
-    return b(Reshape((groups, blocks, block)), bias)
+    groups: int
+    block: int
+    transposed: bool = False
+    name = "packed_weight"
+
+    def grouped(self, weight: TensorType) -> Shape:
+        """The lengths that are packed: groups, outputs, inputs, places."""
+        outputs, inputs, *kernel = weight.shape
+        outputs //= self.groups
+        channels = (inputs, outputs) if self.transposed else (outputs, inputs)
+        return (self.groups, *channels, *kernel)
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """In the type that sums are in."""
+        (weight,) = operands
+        if weight.ndim < 3 or weight.shape[0] % self.groups:
+            raise ShapeError(f"packed_weight: a weight that does not fit{operand_lines(operands)}")
+        shape = packed_shape(self.grouped(weight), self.block)
+        return (TensorType(shape, accumulator_dtype(weight.dtype), weight.device),)
+
+    def reference(self, *operands: Array) -> Array:
+        """Filled up with zeros, cut and put in order."""
+        (weight,) = operands
+        dtype, rank = dtypes.FROM_NUMPY[weight.dtype], weight.ndim - 2
+        weight = weight.astype(accumulator_dtype(dtype).np).reshape(self.groups, -1, *weight.shape[1:])
+        if self.transposed:
+            weight = np.flip(weight.swapaxes(1, 2), tuple(range(3, 3 + rank)))
+        blocks = -(-weight.shape[1] // self.block)
+        more = blocks * self.block - weight.shape[1]
+        weight = np.pad(weight, ((0, 0), (0, more), *[(0, 0)] * (rank + 1)))
+        weight = weight.reshape(self.groups, blocks, self.block, *weight.shape[2:])
+        return np.ascontiguousarray(weight.transpose(0, 1, *(4 + k for k in _ORDER[rank]), 3, 2))
 
 
 def multiplications(node: Node) -> int:
@@ -271,6 +259,6 @@ def multiplications(node: Node) -> int:
 
 
 __all__ = [
-    "TileConv", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "overlap", "packed_bias",
-    "packed_shape", "packed_weight", "unpacked_weight_gradient",
+    "PackedWeight", "TileConv", "TileTransposed", "TileWeightGrad", "kernel_of", "multiplications", "overlap",
+    "unpacked_weight_gradient",
 ]  # fmt: skip

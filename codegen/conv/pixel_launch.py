@@ -12,10 +12,11 @@ from ..loops.tile import PIXELS, PIXELS_WEIGHT, SLOTS, TileKernel
 from ..lower.kernel_builder import Launch
 from .frame import Frame, sizes
 from .pixel_ops import PixelConv, PixelWeightGrad
-from .schedule import MIN_TASKS, TileShape, Work, blocks
+from .schedule import MIN_TASKS, Work, blocks
 from .target import TileTarget
 
-_SUMS: Final = 8  # registers being summed up, so that a core does not wait for its own additions
+_ROWS: Final = 8  # of a tile, so that a core does not wait for its own additions
+_VECTORS: Final = 4  # of a tile of one row
 _MOST_PLACES: Final = 4  # of a kernel's rows and columns, in a tile of a weight gradient
 
 
@@ -23,19 +24,17 @@ def pixel_launch(node: Node, op: PixelConv, target: TileTarget) -> Launch:
     """The launch of a convolution."""
     x, weight = (v.type for v in node.operands)
     y, lanes = node.result.type, target.lanes(weight.dtype)
-    n = pixel_numbers(op, x, weight, target)
-    vectors = min(4, -(-n["columns"] // lanes))
-    rows = min(n["rows"], max(1, _SUMS // vectors))
-    kernel = TileKernel(PIXELS, x.dtype, rows, vectors, lanes, op.stride[-1])
+    n = pixel_numbers(op, x, weight)
+    kernel = TileKernel(PIXELS, x.dtype, _ROWS, _VECTORS, lanes, op.stride[-1])
     tasks = math.prod(n[k] for k in ("images", "groups", "out_depth", "row_blocks", "column_blocks"))
     return Launch(
         kernel, (*node.operands, node.result), tuple(n.get(k, 1) for k in SLOTS), (), tasks,
         y.numel * math.prod(weight.shape[1:]),
-        f"convolution of {list(weight.shape[2:])} in tiles of {rows} rows by {vectors * lanes}",
+        f"convolution of {list(weight.shape[2:])} in tiles of {_ROWS} by {lanes}",
     )  # fmt: skip
 
 
-def pixel_numbers(op: PixelConv, x: TensorType, weight: TensorType, target: TileTarget) -> dict[str, int]:
+def pixel_numbers(op: PixelConv, x: TensorType, weight: TensorType) -> dict[str, int]:
     """The run-time numbers, and `scratch_bytes`."""
     (y,) = op.infer(x, weight)
     kernel = weight.shape[2:]
@@ -49,8 +48,7 @@ def pixel_numbers(op: PixelConv, x: TensorType, weight: TensorType, target: Tile
 
     tasks = n["images"] * n["groups"] * n["out_depth"]
     flops = 2 * y.numel * math.prod(weight.shape[1:])
-    lanes = target.lanes(weight.dtype)
-    cut = blocks(Work(n["out_height"], n["out_width"], tasks, 1, flops, scratch), TileShape(lanes, 1))
+    cut = blocks(Work(n["out_height"], n["out_width"], tasks, 1, flops, scratch))
     return n | frame.numbers(cut, n["out_width"]) | {"scratch_bytes": scratch(cut.rows, cut.columns)}
 
 
@@ -77,7 +75,7 @@ def pixel_weight_numbers(op: PixelWeightGrad, x: TensorType, y: TensorType) -> d
     def scratch(rows: int, columns: int) -> int:
         return int(result.dtype.itemsize) * frame.packed(rows, columns)
 
-    cut = blocks(Work(n["out_height"], n["out_width"], MIN_TASKS, 1, 0, scratch), TileShape(MIN_TASKS, 1))
+    cut = blocks(Work(n["out_height"], n["out_width"], MIN_TASKS, 1, 0, scratch))
     n |= frame.numbers(cut, n["out_width"])
     units = n["images"] * n["out_depth"] * n["row_blocks"] * n["column_blocks"]
     return n | {"units": units, "scratch_bytes": scratch(cut.rows, cut.columns)}

@@ -16,20 +16,19 @@ from jitgrad.ir.ops.conv import Conv, ConvInputGrad, ConvWeightGrad
 from jitgrad.ir.ops.select import Convert
 from jitgrad.ir.ops.shape import Flip, Permute, Reshape
 from jitgrad.ir.rewrite import Rules
-from jitgrad.ir.tracked import always_equal, computed, decided
-from jitgrad.ir.types import TensorType
+from jitgrad.ir.tracked import computed
 
-from .launch import block_width, scratch_bytes
-from .ops import TileConv, TileTransposed, TileWeightGrad, packed_shape, packed_weight, unpacked_weight_gradient
+from .launch import scratch_bytes
+from .ops import PackedWeight, TileConv, TileTransposed, TileWeightGrad, unpacked_weight_gradient
 from .pixel_launch import pixel_numbers, pixel_strands, pixel_weight_numbers
 from .pixel_ops import PixelConv, PixelWeightGrad
 from .schedule import MOST_SCRATCH_BYTES
 from .target import TileTarget
-from .weight_launch import merges, strands_of, weight_numbers_of, weight_tile
+from .weight_launch import strands_of, weight_numbers_of
 
 _FLOATS: Final = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 _MAX_PHASES: Final = 16
-_PIXELS_WORTH: Final = 0.7  # each multiplication by pixels takes a load of its own
+_PIXELS_WORTH: Final = 0.5  # each multiplication by pixels takes a load of its own, and the ends of rows go to waste
 
 
 def tile_rules(target: TileTarget) -> Rules:
@@ -64,13 +63,13 @@ class _Lowering:
             return None
         x, weight = node.operands
         lengths, channels = node.result.shape[2:], weight.shape[0] // op.groups
-        if self._prefers_pixels(lengths[-1], channels, x.type.dtype):
+        if self._prefers_pixels(channels, x.type.dtype):
             spread = (1,) * len(lengths)
             return self._by_pixels(
                 b, PixelConv(lengths, op.stride, spread, op.padding, op.dilation, op.groups), x, weight
             )
         tiles = TileConv(lengths, op.stride, op.padding, op.dilation, op.groups, channels)
-        return self._by_tiles(b, tiles, x, _grouped(b, weight, op.groups))
+        return self._by_tiles(b, tiles, x, weight)
 
     def input_gradient(self, b: Builder, node: Node) -> Sequence[Value] | None:
         """A transposed convolution: by the kernel reversed, its channels swapped."""
@@ -79,17 +78,15 @@ class _Lowering:
         y, weight = node.operands
         if not _is_eligible(node) or math.prod(op.stride) > _MAX_PHASES:
             return None
-        places = tuple(range(3, 3 + len(op.lengths)))
-        weight = b(Permute((0, 2, 1, *places)), _grouped(b, weight, op.groups))
-        weight = b(Flip(places), weight)
-        worth = _PIXELS_WORTH / math.prod(op.stride)  # they multiply by the zeros between spread elements too
-        if not self._prefers_pixels(op.lengths[-1], weight.shape[1], y.type.dtype, worth):
+        channels, kernel = weight.shape[1], weight.shape[2:]
+        if not self._prefers_pixels(channels, y.type.dtype, math.prod(op.stride)):
             numbers = op.lengths, op.stride, op.padding, op.dilation
-            return self._by_tiles(b, TileTransposed(*numbers, op.groups, weight.shape[1]), y, weight)
-        kernel = weight.shape[3:]
+            return self._by_tiles(b, TileTransposed(*numbers, op.groups, channels), y, weight)
+        places = tuple(range(3, 3 + len(kernel)))
+        weight = b(Flip(places), b(Permute((0, 2, 1, *places)), _grouped(b, weight, op.groups)))
         low = tuple((k - 1) * d - p for k, d, p in zip(kernel, op.dilation, op.padding, strict=True))
         stride = (1,) * len(kernel)
-        weight = b(Reshape((op.groups * weight.shape[1], *weight.shape[2:])), weight)
+        weight = b(Reshape((op.groups * channels, *weight.shape[2:])), weight)
         return self._by_pixels(b, PixelConv(op.lengths, stride, op.stride, low, op.dilation, op.groups), y, weight)
 
     def weight_gradient(self, b: Builder, node: Node) -> Sequence[Value] | None:
@@ -102,39 +99,37 @@ class _Lowering:
         dtype, channels = x.type.dtype, (x.shape[1] // op.groups, y.shape[1] // op.groups)
         pixels = y.shape[0] * math.prod(y.shape[2:])
         numbers = op.kernel, op.stride, op.padding, op.dilation, op.groups
-        if self._prefers_pixels(y.shape[-1], channels[1], dtype):
+        if self._prefers_pixels(channels[1], dtype):
             return self._gradient_by_pixels(
                 b, PixelWeightGrad(*numbers, computed(pixel_strands, y.shape[1], pixels)), x, y
             )
-        wide = accumulator_dtype(dtype)
-        tile = decided(weight_tile, op.kernel, op.dilation, channels, pixels, wide, self.target)
-        block = tile.vectors * self.target.lanes(wide)
-        merged = merges(channels[0], op.dilation)
-        strands = computed(strands_of, op.kernel, channels, pixels)
-        tiles = TileWeightGrad(*numbers, strands, tile.rows, block, merged)
-        if computed(_bytes_of, weight_numbers_of, tiles, x.type, y.type) > MOST_SCRATCH_BYTES:
+        tiles = TileWeightGrad(*numbers, computed(strands_of, op.kernel, channels, pixels))
+        if computed(_bytes_of, weight_numbers_of, tiles, x.type, y.type, self.target) > MOST_SCRATCH_BYTES:
             return None
-        parts = b(tiles, x, y)
-        return (unpacked_weight_gradient(b, parts, tiles, node.result.shape, dtype),)
+        return (unpacked_weight_gradient(b, b(tiles, x, y), node.result.shape, dtype),)
 
-    def _prefers_pixels(self, width: int, channels: int, dtype: DType, worth: float = _PIXELS_WORTH) -> bool:
-        """Whether pixels, worth as much each, fill registers better than channels do."""
-        lanes = self.target.lanes(accumulator_dtype(dtype))
-        return worth * _share(width, lanes) > _share(channels, lanes)
+    def _prefers_pixels(self, channels: int, dtype: DType, zeros: int = 1) -> bool:
+        """Whether pixels of a row fill registers better than the channels of a group do.
+
+        With `zeros`, one in so many pixels is not a zero between spread elements. How wide a picture is does not
+        count: other pictures take the same kernels.
+        """
+        return channels * zeros <= _PIXELS_WORTH * self.target.lanes(accumulator_dtype(dtype))
 
     def _by_tiles(self, b: Builder, op: TileConv | TileTransposed, x: Value, weight: Value) -> Sequence[Value] | None:
-        """The op for a weight [groups, o, c, ...], or None where it would not fit."""
-        block = decided(block_width, op, x.type, weight.shape[2:], self.target)
-        packed = TensorType(packed_shape(weight.shape, block), accumulator_dtype(x.type.dtype))
+        """The op for a weight [o, c, ...], or None where it would not fit."""
+        block = self.target.lanes(accumulator_dtype(x.type.dtype))
+        packing = PackedWeight(op.groups, block, isinstance(op, TileTransposed))
+        (packed,) = packing.infer(weight.type)
         if computed(scratch_bytes, op, x.type, packed, self.target) > MOST_SCRATCH_BYTES:
             return None
-        return (b(op, x, packed_weight(b, weight, block)),)
+        return (b(op, x, b(packing, weight)),)
 
     def _by_pixels(self, b: Builder, op: PixelConv, x: Value, weight: Value) -> Sequence[Value] | None:
         """The op for a weight [o, c, ...], or None where it would not fit."""
         wide = accumulator_dtype(x.type.dtype)
         weight = b(Convert(wide), weight) if wide is not weight.type.dtype else weight
-        if computed(_bytes_of, pixel_numbers, op, x.type, weight.type, self.target) > MOST_SCRATCH_BYTES:
+        if computed(_bytes_of, pixel_numbers, op, x.type, weight.type) > MOST_SCRATCH_BYTES:
             return None
         return (b(op, x, weight),)
 
@@ -142,13 +137,8 @@ class _Lowering:
         if computed(_bytes_of, pixel_weight_numbers, op, x.type, y.type) > MOST_SCRATCH_BYTES:
             return None
         parts = b(op, x, y)
-        whole = b(Reshape(parts.shape[1:]), parts) if always_equal(op.strands, 1) else b(Sum((0,)), parts)
+        whole = b(Sum((0,)), parts)  # also of one strand: how many there are goes by sizes
         return (b(Convert(x.type.dtype), whole) if x.type.dtype is not whole.type.dtype else whole,)
-
-
-def _share(length: int, lanes: int) -> float:
-    """How much of registers of `lanes` is filled by `length` elements."""
-    return length / (-(-length // lanes) * lanes)
 
 
 def _is_eligible(node: Node) -> bool:

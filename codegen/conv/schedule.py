@@ -5,9 +5,8 @@ All follows from shapes and the machine's registers, never from the number of th
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +14,7 @@ from .target import TileTarget
 
 SCRATCH_BYTES: Final = 160 << 10  # aimed at, of a task's input and results: part of a core's second cache
 MOST_SCRATCH_BYTES: Final = 384 << 10  # on a thread's stack, which may have no more than 512 KiB
-_MIN_SUMS: Final = 8  # registers being summed up, below which a core waits for its own additions
-_TILE_OVERHEAD: Final = 6.0  # instructions to begin and end a tile, per register
+_MIN_COLUMNS: Final = 16  # of a block
 TASK_FLOPS: Final = 4_000_000
 MIN_TASKS: Final = 16
 
@@ -29,33 +27,15 @@ class TileShape:
     vectors: int
 
 
-@functools.lru_cache(maxsize=1024)
-def tile_shape(length: int, channels: int, terms: int, lanes: int, target: TileTarget) -> TileShape:
-    """The cheapest tile for rows of `length` elements, `channels` in lanes, and sums of `terms` products.
+def conv_tile(target: TileTarget) -> TileShape:
+    """The largest register tile: what fits the registers, of whatever sizes a convolution is.
 
-    >>> tile_shape(32, 64, 576, 16, TileTarget(512, 32))
-    TileShape(rows=16, vectors=1)
+    Addresses of the pixels need a register of the other kind each, of which there are 16.
+
+    >>> conv_tile(TileTarget(512, 32)), conv_tile(TileTarget(256, 16))
+    (TileShape(rows=8, vectors=2), TileShape(rows=6, vectors=2))
     """
-    return min(_shapes(length, channels, lanes, target), key=lambda t: _cost(t, length, channels, terms, lanes))
-
-
-def _shapes(length: int, channels: int, lanes: int, target: TileTarget) -> Iterator[TileShape]:
-    vectors = 1
-    while vectors == 1 or (vectors - 1) * lanes < channels:
-        for rows in range(1, min(length, 16) + 1):
-            if rows * vectors + vectors + 1 <= target.registers:
-                yield TileShape(rows, vectors)
-        vectors += 1
-        if vectors > 4:
-            return
-
-
-def _cost(tile: TileShape, length: int, channels: int, terms: int, lanes: int) -> float:
-    """Roughly the cycles for a row: what is waited for most (sums, loads, latency), and each tile's overhead."""
-    sums = tile.rows * tile.vectors
-    each = max(sums, _MIN_SUMS, 0.9 * (tile.rows + tile.vectors))
-    tiles = math.ceil(length / tile.rows) * math.ceil(channels / (lanes * tile.vectors))
-    return tiles * (terms * (each + 0.5) + _TILE_OVERHEAD * sums)
+    return TileShape(8 if target.registers >= 32 else 6, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +62,11 @@ class Work:
     scratch: Callable[[int, int], int]
 
 
-def blocks(work: Work, tile: TileShape) -> Blocks:
-    """The largest blocks that fit `SCRATCH_BYTES` (or a row of one tile), and enough tasks to share out."""
+def blocks(work: Work) -> Blocks:
+    """The largest blocks that fit `SCRATCH_BYTES` (or one row of a few columns), and enough tasks to share out."""
     columns = work.width
-    while columns > tile.rows and work.scratch(1, columns) > SCRATCH_BYTES:
-        columns = max(tile.rows, math.ceil(columns / 2))
+    while columns > _MIN_COLUMNS and work.scratch(1, columns) > SCRATCH_BYTES:
+        columns = max(_MIN_COLUMNS, math.ceil(columns / 2))
     fixed, each = work.scratch(0, columns), work.scratch(1, columns) - work.scratch(0, columns)
     rows = max(1, min(work.height, (SCRATCH_BYTES - fixed) // max(1, each)))
     others = max(1, work.tasks * math.ceil(work.width / max(1, columns)))

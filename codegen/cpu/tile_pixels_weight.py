@@ -15,6 +15,7 @@ from __future__ import annotations
 from ..loops.tile import TileKernel
 from . import llvm_ir as ir
 from .emit_types import I64, lane_order
+from .tile_pixel_sums import strided
 from .tile_planes import PlanesBuilder
 
 
@@ -28,8 +29,10 @@ class _PixelsWeight(PlanesBuilder):
         """The whole function."""
         n, b = self.n, self.b
         self.y, self.result = self.buffer(1), self.buffer(2)
-        self.reserve()
-        self.by_row = self.product(b.sdiv(n["stride_height"], n["row_step"]), n["pitch"])
+        kernel = self.kernel  # places beyond it are read, too
+        self.reserve(self.sum(self.product(kernel.rows, n["dilation_height"], n["pitch"]),
+                              self.product(kernel.vectors, n["dilation_width"])))  # fmt: skip
+        self.by_row = self.product(n["down"], n["pitch"])
         taps = self.product(n["kernel_depth"], n["kernel_height"], n["kernel_width"], n["in_channels"])
         with self.loop(self.end, start=self.begin) as task:
             strand, group, o = self.split(task, n["groups"], n["out_channels"])
@@ -93,7 +96,7 @@ class _PixelsWeight(PlanesBuilder):
         for p, row in enumerate(sums):
             for q, cell in enumerate(row):
                 place = self.sum(self.product(down, p), self.product(across, q), self.product(j, kernel.step))
-                x = self.strided(self.at(line, place, wide=True))
+                x = strided(self, self.at(line, place, wide=True), kernel.step)
                 if masked:
                     x = b.select(mask, x, self.zero)
                 b.store(self.fma(x, y, b.load(cell, typ=self.vector)), cell)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..loops.tile import TileKernel
 from . import llvm_ir as ir
-from .emit_types import I32, I64, lane_order, undefined
+from .emit_types import I64
 from .tile_builder import Numbers, TileBuilder
 
 
@@ -17,15 +17,12 @@ class PlanesBuilder(TileBuilder):
         self.n = Numbers(self)
         self.x = self.buffer(0)
 
-    def reserve(self) -> None:
-        """Room for what is packed; vectors at its end may be read and written in full."""
+    def reserve(self, beyond: ir.Value) -> None:
+        """Room for what is packed; at its end vectors, and `beyond` elements more, may be read and written."""
         n = self.n
         self.plane = self.product(n["packed_rows"], n["pitch"])
         self.cube = self.product(n["in_channels"], self.plane)
-        kernel = self.kernel
-        beyond = self.sum(self.product(kernel.rows, n["dilation_height"], n["pitch"]),
-                          self.product(kernel.vectors, n["dilation_width"]))  # fmt: skip
-        slack = self.sum(beyond, self.lanes * kernel.step * (kernel.vectors + 1))
+        slack = self.sum(beyond, 2 * self.lanes * self.kernel.step)
         self.packed = self.scratch(self.sum(self.product(n["kernel_depth"], self.cube), slack))
 
     def pack(
@@ -78,17 +75,3 @@ class PlanesBuilder(TileBuilder):
             value = self.read_one(self.at(self.x, source, i, self.product(c, by_channel)))
             place = b.sub(self.product(i, spread), column)
             b.store(value, self.at(self.packed, target, place, self.product(c, self.plane), wide=True))
-
-    def strided(self, address: ir.Value) -> ir.Value:
-        """Elements of the packed input `step` apart, from `address` on."""
-        b, step, lanes = self.b, self.kernel.step, self.lanes
-        if step == 1:
-            return self.read(address)
-        if step == 2:
-            low, high = (self.read(self.at(address, k * lanes, wide=True)) for k in range(2))
-            return b.shuffle_vector(low, high, lane_order(tuple(range(0, 2 * lanes, 2))))
-        found: ir.Value = undefined(self.vector)
-        for k in range(lanes):
-            one = b.load(self.at(address, k * step, wide=True), typ=self.element)
-            found = b.insert_element(found, one, I32(k))
-        return found

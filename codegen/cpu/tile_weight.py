@@ -4,19 +4,31 @@
         for each unit of the strand: an image, a depth, a block of rows, a block of columns
             pack the input: [kernel depth][rows][columns][channels], zeros around it
             pack the output's gradient: [rows][columns][channels of the chunk]
-            for some rows at a time, for each block of channels, for each place of the kernel, for each tile of channels
+            for some rows at a time, some blocks of channels, each place of the kernel, each tile of channels
                 registers [input channel][output channel] += input[channel] * gradient[channel], over the pixels
 
-Each strand adds up into memory of its own, one after another, so that results are the same for any number of threads.
-Where there are few input channels, and columns are not dilated, the kernel's width is one run with them.
+Results are [strand][group][place][input channel][output channel]. Each strand adds up into memory of its own, one after
+another, so that results are the same for any number of threads. Where columns are not dilated, the kernel's width and
+the input channels are one run. Tiles are functions, of which there are a few for any sizes (`tile_gradients`).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ..loops.tile import TileKernel
 from . import llvm_ir as ir
 from .emit_types import I64
 from .tile_builder import Numbers, TileBuilder
+from .tile_gradients import gradients_function
+
+
+class _Output(NamedTuple):
+    """Where some blocks of output channels are added up: the first place, the number of blocks, and of channels."""
+
+    place: ir.Value
+    vectors: ir.Value
+    left: ir.Value
 
 
 def emit_weight_gradient(module: ir.Module, symbol: str, kernel: TileKernel) -> ir.Function:
@@ -28,39 +40,39 @@ class _WeightGradient(TileBuilder):
     def __init__(self, module: ir.Module, symbol: str, kernel: TileKernel) -> None:
         super().__init__(module, symbol, kernel.dtype, kernel.lanes)
         self.kernel = kernel
-        self.width = kernel.vectors * kernel.lanes  # channels in a block
         self.n = Numbers(self)
 
     def run(self) -> ir.Function:
         """The whole function."""
-        n = self.n
+        n, lanes = self.n, self.lanes
         self.x, self.y, self.result = (self.buffer(k) for k in range(3))
         self.row_pitch = self.product(n["in_channels"], n["pitch"])
         self.plane = self.product(n["packed_rows"], self.row_pitch)
-        slack = self.kernel.rows + self.lanes
+        slack = self.kernel.rows + lanes
         self.packed_x = self.scratch(self.sum(self.product(n["kernel_depth"], self.plane), slack))
-        self.y_pitch = self.product(n["chunk_blocks"], self.width)
+        self.y_pitch = self.product(n["chunk_blocks"], lanes)
         self.packed_y = self.scratch(self.product(n["rows"], n["columns"], self.y_pitch))
         with self.loop(self.end, start=self.begin) as task:
             strand, group, chunk = self.split(task, n["groups"], n["channel_chunks"])
             first = self.product(chunk, n["chunk_blocks"])
             count = self.minimum(n["chunk_blocks"], self.b.sub(n["blocks"], first))
-            rows = n["rows_of_result"]
-            size = self.product(rows, n["channel_pitch"])
+            left = self.minimum(self.product(count, lanes), self.b.sub(n["out_channels"], self.product(first, lanes)))
+            size = self.product(n["rows_of_result"], n["row_pitch"])
             out = self.product(self.sum(self.product(strand, n["groups"]), group), size)
-            out = self.at(self.result, out, self.product(first, self.width), wide=True)
-            self._clear(out, rows, count)
+            place = self.at(self.result, out, self.product(first, lanes), wide=True)
+            self._clear(place, left)
             start, stop = (self.b.sdiv(self.product(self.sum(strand, k), n["units"]), n["strands"]) for k in (0, 1))
             with self.loop(stop, start=start) as unit:
-                self._unit(unit, group, first, count, out)
+                self._unit(unit, group, first, _Output(place, count, left))
         return self.finish()
 
-    def _clear(self, out: ir.Value, rows: ir.Value, count: ir.Value) -> None:
-        with self.loop(rows) as row, self.loop(self.product(count, self.width), step=self.lanes) as o:
-            self.write(self.at(out, self.product(row, self.n["channel_pitch"]), o, wide=True), self.zero)
+    def _clear(self, out: ir.Value, left: ir.Value) -> None:
+        with self.loop(self.n["rows_of_result"]) as row, self.loop(left, step=self.lanes) as o:
+            place = self.at(out, self.product(row, self.n["row_pitch"]), o, wide=True)
+            self.write_some_wide(place, self.zero, self.between(I64(0), self.b.sub(left, o)))
 
-    def _unit(self, unit: ir.Value, group: ir.Value, first: ir.Value, count: ir.Value, out: ir.Value) -> None:
-        n, b = self.n, self.b
+    def _unit(self, unit: ir.Value, group: ir.Value, first: ir.Value, out: _Output) -> None:
+        n, b, lanes, vectors = self.n, self.b, self.lanes, self.kernel.vectors
         image, depth, row_block, column_block = self.split(
             unit, n["out_depth"], n["row_blocks"], n["column_blocks"]
         )  # fmt: skip
@@ -68,17 +80,17 @@ class _WeightGradient(TileBuilder):
         rows = self.minimum(n["rows"], b.sub(n["out_height"], row0))
         columns = self.minimum(n["columns"], b.sub(n["out_width"], column0))
         self._pack_x(image, group, depth, row0, column0)
-        channel = self.sum(self.product(group, n["out_channels"]), self.product(first, self.width))
+        channel = self.sum(self.product(group, n["out_channels"]), self.product(first, lanes))
         place = self.sum(self.product(self.sum(self.product(depth, n["out_height"]), row0), n["out_width"]), column0)
         source = self.sum(self.product(image, n["y_image"]), self.product(channel, n["y_channel"]), place)
-        left = self.minimum(b.sub(n["out_channels"], self.product(first, self.width)), self.y_pitch)
-        self._pack_y(source, rows, columns, left)
+        self._pack_y(source, rows, columns, out.left)
         with self.loop(b.sdiv(self.sum(rows, n["near_rows"], -1), n["near_rows"])) as k:
             start = self.product(k, n["near_rows"])
             near = self.minimum(n["near_rows"], b.sub(rows, start))
-            with self.loop(count) as block:
-                target = self.at(out, self.product(block, self.width), wide=True)
-                self._places(start, near, columns, block, target)
+            with self.loop(out.vectors, step=vectors) as block:
+                o = self.product(block, lanes)
+                part = _Output(self.at(out.place, o, wide=True), b.sub(out.vectors, block), b.sub(out.left, o))
+                self._places(start, near, columns, block, part)
 
     # Packing
 
@@ -88,7 +100,7 @@ class _WeightGradient(TileBuilder):
         source = self.sum(
             self.product(image, n["x_image"]), self.product(group, n["in_channels"], n["x_channel"])
         )  # fmt: skip
-        column = b.sub(self.product(column0, self.kernel.step), n["low_width"])
+        column = b.sub(self.product(column0, n["stride_width"]), n["low_width"])
         row0 = b.sub(self.product(row0, n["stride_height"]), n["low_height"])
         with self.loop(n["kernel_depth"]) as k:
             d = b.sub(self.sum(self.product(depth, n["stride_depth"]), self.product(k, n["dilation_depth"])),
@@ -135,57 +147,29 @@ class _WeightGradient(TileBuilder):
 
     # Sums
 
-    def _places(self, row: ir.Value, rows: ir.Value, columns: ir.Value, block: ir.Value, out: ir.Value) -> None:
-        """All places of the kernel, for one block of output channels and some rows."""
+    def _places(self, row: ir.Value, rows: ir.Value, columns: ir.Value, block: ir.Value, out: _Output) -> None:
+        """All places of the kernel, for one or more blocks of output channels and some rows."""
         n, b = self.n, self.b
-        by_row = self.product(b.sdiv(n["stride_height"], n["row_step"]), self.row_pitch)
-        start = self.product(row, by_row)
-        y = self.at(self.packed_y, self.product(row, columns, self.y_pitch), self.product(block, self.width), wide=True)
+        start = self.product(row, n["down"], self.row_pitch)
+        y = self.at(self.packed_y, self.product(row, columns, self.y_pitch), self.product(block, self.lanes), wide=True)
         down, across = self.product(n["dilation_height"], self.row_pitch), self.product(
             n["dilation_width"], n["in_channels"])  # fmt: skip
         with self.loop(n["kernel_depth"]) as kd, self.loop(n["kernel_height"]) as kh, self.loop(n["runs"]) as kw:
             x = self.sum(start, self.product(kd, self.plane), self.product(kh, down), self.product(kw, across))
             place = self.sum(self.product(self.sum(self.product(kd, n["kernel_height"]), kh), n["runs"]), kw)
-            target = self.product(place, n["place_pitch"])
             with self.loop(n["run_length"], step=self.kernel.rows) as j:
-                self._tile(self.at(self.packed_x, x, j, wide=True), y, rows, columns, by_row, self.at(
-                    out, target, self.product(j, n["row_pitch"]), wide=True))  # fmt: skip
+                target = self.product(self.sum(self.product(place, n["run_length"]), j), n["row_pitch"])
+                self._tile(self.at(self.packed_x, x, j, wide=True), y, (rows, columns), b.sub(n["run_length"], j),
+                           _Output(self.at(out.place, target, wide=True), *out[1:]))  # fmt: skip
 
-    def _tile(
-        self, x: ir.Value, y: ir.Value, rows: ir.Value, columns: ir.Value, by_row: ir.Value, out: ir.Value
-    ) -> None:
-        n, b, kernel = self.n, self.b, self.kernel
-        sums = [[self.cell(self.vector) for _ in range(kernel.vectors)] for _ in range(kernel.rows)]
-        by_row_of_result = n["row_pitch"]
-        places = [
-            [self.at(out, self.product(p, by_row_of_result), v * self.lanes, wide=True) for v in range(kernel.vectors)]
-            for p in range(kernel.rows)
-        ]
-        for p in range(kernel.rows):
-            for v in range(kernel.vectors):
-                b.store(self.read(places[p][v]), sums[p][v])
-        gradient = self.cell(y.type)
-        b.store(y, gradient)
-        by_pixel = self.product(n["in_channels"], kernel.step)
-        with self.loop(rows) as r:
-            self._pixels(self.at(x, self.product(r, by_row), wide=True), gradient, columns, by_pixel, sums)
-        for p in range(kernel.rows):
-            for v in range(kernel.vectors):
-                self.write(places[p][v], b.load(sums[p][v], typ=self.vector))
-
-    def _pixels(
-        self, x: ir.Value, gradient: ir.Value, columns: ir.Value, by_pixel: ir.Value, sums: list[list[ir.Value]]
-    ) -> None:
-        """The innermost loop."""
-        b, kernel = self.b, self.kernel
-        here = self.cell(x.type)
-        b.store(x, here)
-        with self.loop(columns):
-            pixel, y = b.load(here, typ=x.type), b.load(gradient, typ=x.type)
-            factors = [self.read(self.at(y, v * self.lanes, wide=True)) for v in range(kernel.vectors)]
-            for p, row in enumerate(sums):
-                value = self.spread(self.at(pixel, p, wide=True))
-                for factor, cell in zip(factors, row, strict=True):
-                    b.store(self.fma(value, factor, b.load(cell, typ=self.vector)), cell)
-            b.store(self.at(pixel, by_pixel, wide=True), here)
-            b.store(self.at(y, self.y_pitch, wide=True), gradient)
+    def _tile(self, x: ir.Value, y: ir.Value, pixels: tuple[ir.Value, ir.Value], rows: ir.Value, out: _Output) -> None:
+        """By the function whose tile is as wide as there are blocks, and no taller than twice as tall as it must be."""
+        b, tall = self.b, self.kernel.rows
+        is_wide = b.icmp_signed(">", out.vectors, I64(1))
+        with b.if_else(b.icmp_signed(">", rows, I64(tall // 2))) as heights:
+            for height, by_height in zip((tall, tall // 2), heights):
+                with by_height, b.if_else(is_wide) as widths:
+                    for vectors, by_width in zip((self.kernel.vectors, 1), widths):
+                        with by_width:
+                            function = gradients_function(b.module, self.dtype, self.lanes, height, vectors)
+                            b.call(function, [self.slots, x, y, *pixels, rows, out.left, self.y_pitch, out.place])

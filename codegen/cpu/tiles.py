@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..loops.attention import ATTENTION, ATTENTION_GRAD, STRANDS_SUM, AttentionKernel
-from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, PIXELS, PIXELS_WEIGHT, PRODUCT, TileKernel
+from ..loops.tile import CHANNELS, CHANNELS_WEIGHT, PIXELS, PIXELS_WEIGHT, PRODUCT, WEIGHT, TileKernel
 from . import llvm_ir as ir
 from .options import EmitOptions
 from .tile_attention import emit_attention
@@ -15,9 +15,11 @@ from .tile_pixels import emit_pixels
 from .tile_pixels_weight import emit_pixels_weight
 from .tile_product import emit_product
 from .tile_weight import emit_weight_gradient
+from .tile_weight_packing import emit_weight_packing
 
 _EMITTERS: Final = {
     CHANNELS: emit_forward, CHANNELS_WEIGHT: emit_weight_gradient,
+    WEIGHT: emit_weight_packing,
     PIXELS: emit_pixels, PIXELS_WEIGHT: emit_pixels_weight,
     PRODUCT: emit_product,
 }  # fmt: skip

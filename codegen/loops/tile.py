@@ -13,6 +13,7 @@ from .ir import Buffer, Stmt
 
 CHANNELS, CHANNELS_WEIGHT = "channels", "channels weight"
 PIXELS, PIXELS_WEIGHT = "pixels", "pixels weight"
+WEIGHT = "weight"  # packed
 PRODUCT = "product"  # of two matrices
 STRAIGHT, TURNED, PACKED, PACKS = range(4)  # how its factors are come by; or what is done instead
 
@@ -23,11 +24,12 @@ _NUMBERS: Final = (
     "kernel_depth", "kernel_height", "kernel_width", "stride_depth", "stride_height",
     "low_depth", "low_height", "low_width", "dilation_depth", "dilation_height", "dilation_width",
     "rows", "columns", "pitch", "packed_rows", "row_step", "chunk_blocks", "blocks",
-    "phases", "phase_width", "merged", "weight_block", "weight_depth", "weight_width", "weight_height",
+    "phases", "phase_width", "tap_rows", "terms", "weight_block", "weight_depth", "weight_width", "weight_height",
     "y_offset", "y_depth", "y_row",
     "spread_depth", "spread_height", "spread_width",
-    "strands", "units", "near_rows", "runs", "run_length", "rows_of_result", "place_pitch",
-    "row_pitch", "channel_pitch",
+    "strands", "units", "near_rows", "runs", "run_length", "rows_of_result",
+    "row_pitch", "stride_width", "tile_width", "pixel_pitch", "down", "has_bias", "has_relu",
+    "group_pitch", "out_pitch", "in_pitch", "first",
 )  # fmt: skip
 SLOTS: Final = {name: n for n, name in enumerate(_NUMBERS)}
 PHASE_SLOTS: Final = 3  # of each phase, behind the others: places along the width, columns to skip, weights to skip
@@ -41,9 +43,8 @@ class TileOp(Op):
 class TileKernel:
     """A tile kernel's structure.
 
-    `form` says which loops. `rows` by `vectors` registers of `lanes` elements are summed up at a time; neighbouring
-    rows of a tile are `step` elements of the input apart. With `has_bias` and `has_relu`, sums get those before they
-    are stored.
+    `form` says which loops. `rows` by `vectors` registers of `lanes` elements are summed up at a time, at most;
+    neighbouring elements of a row are `step` elements of the input apart, where that is in the code.
     """
 
     form: str
@@ -51,9 +52,7 @@ class TileKernel:
     rows: int
     vectors: int
     lanes: int
-    step: int
-    has_bias: bool = False
-    has_relu: bool = False
+    step: int = 1
 
     @property
     def wide(self) -> DType:
@@ -62,10 +61,12 @@ class TileKernel:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Input, weight, bias if there is one, result; or input, output, the weight's gradient."""
+        """Input, weight, perhaps a bias, result; input, output, the weight's gradient; or a weight, packed."""
         if self.form in (CHANNELS_WEIGHT, PIXELS_WEIGHT):
             return Buffer(self.dtype, "in"), Buffer(self.dtype, "in"), Buffer(self.wide, "out")
-        weights = 2 if self.has_bias else 1
+        if self.form == WEIGHT:
+            return Buffer(self.dtype, "in"), Buffer(self.wide, "out")
+        weights = 2 if self.form == CHANNELS else 1
         return (Buffer(self.dtype, "in"), *[Buffer(self.wide, "in")] * weights, Buffer(self.dtype, "out"))
 
     @property

@@ -5,10 +5,9 @@ from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
-from programs_compared import agree
+from programs_compared import agree, kernels_of_later_sizes
 
 import jitgrad as jg
-from jitgrad.backend import counters
 
 Pair = namedtuple("Pair", "left right")
 
@@ -170,22 +169,6 @@ def test_sizes_alone_compile_nothing(combine):
 
     sizes = [(7, 16, 4), (1, 16, 4), (33, 5, 9), (2, 1, 3), (64, 32, 16), (4, 3, 1), (300, 200, 17), (40, 7, 40)]
     assert kernels_of_later_sizes(f, [of(8, 16, 4), of(9, 16, 5)], [of(*s) for s in sizes]) == 0
-
-
-def kernels_of_later_sizes(f, first, later, rtol=1e-4):
-    """How many kernels `f` compiles at later inputs, where it must agree with eager code; it has met the first ones."""
-    for inputs in first:
-        f(*inputs)
-    compiled = 0
-    for inputs in later:
-        want = f._f(*inputs)  # which may compile kernels of its own
-        before = counters.kernels
-        found = f(*inputs)
-        compiled += counters.kernels - before
-        for got, expected in zip(found, want, strict=True):
-            expected = expected.float().numpy()
-            np.testing.assert_allclose(got.float().numpy(), expected, rtol, rtol * max(1, np.abs(expected).max()))
-    return compiled
 
 
 def products_batched(x, w):

@@ -1,0 +1,149 @@
+"""Sizes alone compile nothing: families of functions, forward and backward, at sizes they have not met."""
+
+import numpy as np
+import pytest
+from programs_compared import kernels_of_later_sizes
+
+import jitgrad as jg
+import jitgrad.nn.functional as F
+
+
+def grid(*shape):
+    n = int(np.prod(shape))
+    return jg.tensor(np.linspace(-2, 3, n, dtype="f4").reshape(shape))
+
+
+def whole(count, *shape):
+    return jg.arange(int(np.prod(shape))).reshape(shape) % count
+
+
+def with_gradients(f):
+    """What `f` gives, and the gradients in its floating-point arguments."""
+
+    def g(*args):
+        args = [a.detach().requires_grad_() if a.dtype.is_floating_point else a for a in args]
+        y = f(*args)
+        return y.detach(), *jg.autograd.grad((y * y).sum(), [a for a in args if a.requires_grad])
+
+    return g
+
+
+def picture(f, *sizes, kernel=(3, 3), groups=lambda c: 1):
+    """A convolution at some (images, channels, lengths..., output channels)."""
+    return f, [(grid(n, c, *lengths), grid(o, c // groups(c), *kernel) / 9) for n, c, *lengths, o in sizes]
+
+
+def transposed(f, *sizes):
+    """A transposed convolution likewise."""
+    return f, [(grid(n, c, *lengths), grid(c, o, 4, 4) / 16) for n, c, *lengths, o in sizes]
+
+
+PICTURES = (
+    (3, 16, 20, 21, 24), (4, 17, 22, 23, 25), (1, 16, 20, 20, 24), (2, 18, 33, 7, 32), (2, 20, 5, 64, 9),
+    (2, 64, 8, 8, 100), (1, 48, 6, 130, 16), (2, 12, 12, 12, 12), (9, 16, 7, 7, 64),
+)  # fmt: skip
+FEW = ((2, 3, 20, 21, 8), (3, 4, 22, 23, 7), (1, 5, 9, 64, 3), (2, 16, 7, 7, 8), (2, 3, 40, 5, 2))
+DEPTHWISE = ((2, 6, 20, 21, 6), (3, 7, 22, 23, 7), (1, 6, 8, 64, 6), (2, 40, 7, 7, 40), (2, 24, 60, 5, 24))
+
+CONVOLUTIONS = {
+    "conv2d": picture(lambda x, w: F.conv2d(x, w, padding=1), *PICTURES),
+    "conv2d of half types": (
+        lambda x, w: F.conv2d(x.bfloat16(), w.bfloat16(), padding=1).float(), picture(None, *PICTURES)[1]
+    ),
+    "conv2d, no padding": picture(F.conv2d, *PICTURES),
+    "conv2d, strided": picture(lambda x, w: F.conv2d(x, w, stride=2, padding=1), *PICTURES),
+    "conv2d, dilated": picture(lambda x, w: F.conv2d(x, w, dilation=2, padding=2), *PICTURES),
+    "conv2d, bias and relu": picture(lambda x, w: F.conv2d(x, w, w[:, 0, 0, 0], padding=1).relu(), *PICTURES),
+    "conv2d, groups": picture(
+        lambda x, w: F.conv2d(x, w, padding=1, groups=2),
+        (2, 32, 10, 11, 40), (3, 36, 12, 13, 44), (1, 32, 9, 30, 64), (2, 80, 7, 7, 32), groups=lambda c: 2,
+    ),
+    "conv2d, few channels": picture(lambda x, w: F.conv2d(x, w, padding=1), *FEW),
+    "conv2d, depthwise": picture(
+        lambda x, w: F.conv2d(x, w, padding=1, groups=x.shape[1]), *DEPTHWISE, groups=lambda c: c
+    ),
+    "conv2d, depthwise, strided": picture(
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=x.shape[1]), *DEPTHWISE, groups=lambda c: c
+    ),
+    "conv1d": picture(
+        lambda x, w: F.conv1d(x, w, padding=2), (3, 16, 50, 24), (4, 17, 60, 20), (1, 16, 1000, 64), (2, 40, 9, 30),
+        kernel=(5,),
+    ),
+    "conv3d": picture(
+        lambda x, w: F.conv3d(x, w, padding=1), (2, 16, 5, 6, 7, 24), (3, 17, 6, 7, 8, 20), (1, 16, 4, 9, 12, 40),
+        kernel=(3, 3, 3),
+    ),
+    "conv_transpose2d": transposed(
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), (2, 16, 5, 6, 24), (3, 17, 6, 7, 20),
+        (1, 16, 4, 9, 40), (2, 64, 8, 8, 16),
+    ),
+}  # fmt: skip
+
+
+def rows(*sizes):
+    return [(grid(*s),) for s in sizes]
+
+
+PLANES = rows((20, 30), (21, 31), (15, 40), (300, 17), (13, 600), (64, 65))
+STACKS = rows((3, 4, 20, 22), (2, 5, 21, 23), (4, 6, 30, 18), (6, 3, 40, 64), (5, 8, 17, 33))
+LABELS = [(grid(n, c), whole(c, n)) for n, c in [(20, 30), (21, 31), (7, 100), (300, 20), (64, 1000)]]
+TABLES = [(grid(v, d), whole(v, *n)) for v, d, n in [
+    (50, 16, (4, 7)), (51, 17, (5, 8)), (1000, 40, (2, 30)), (60, 33, (16, 16)), (20, 64, (3, 3)),
+]]  # fmt: skip
+HEADS = [tuple(grid(b, h, t, d) for _ in range(3)) for b, h, t, d in [
+    (2, 3, 20, 16), (3, 4, 21, 17), (4, 2, 64, 24), (2, 5, 130, 48), (5, 3, 40, 14),
+]]  # fmt: skip
+PLACES = [(grid(n, m), whole(m, n, k)) for n, m, k in [(20, 30, 5), (21, 31, 6), (7, 90, 40), (64, 20, 9)]]
+
+OTHERS = {
+    "softmax": (lambda x: x.softmax(-1), PLANES),
+    "softmax of columns": (lambda x: x.softmax(0), PLANES),
+    "log_softmax": (lambda x: F.log_softmax(x, -1), PLANES),
+    "layer_norm": (lambda x: F.layer_norm(x, x.shape[-1:]), PLANES),
+    "rms": (lambda x: x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt(), PLANES),
+    "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), STACKS),
+    "group_norm": (lambda x: F.group_norm(x[:, :2], 2), STACKS),
+    "instance_norm": (F.instance_norm, STACKS),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2), STACKS),
+    "max_pool2d, overlapping": (lambda x: F.max_pool2d(x, 3, 2, 1), STACKS[:3]),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, 3, 2), STACKS),
+    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, 1), STACKS),
+    "nearest": (lambda x: F.interpolate(x, scale_factor=2), STACKS),
+    "bilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), STACKS),
+    "cross_entropy": (F.cross_entropy, LABELS),
+    "nll of log_softmax": (lambda x, y: F.nll_loss(F.log_softmax(x, 1), y), LABELS),
+    "mse": (lambda x: F.mse_loss(x, x.flip(0)), PLANES),
+    "embedding": (lambda table, k: F.embedding(k, table), TABLES),
+    "attention": (F.scaled_dot_product_attention, HEADS),
+    "causal attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), HEADS),
+    "written attention": (lambda q, k, v: (q @ k.mT * 0.2).softmax(-1) @ v, HEADS),
+    "gather": (lambda x, k: x.gather(1, k), PLACES),
+    "scatter_add": (lambda x, k: x.scatter_add(1, k, x[:, : k.shape[1]]), PLACES[:2] + PLACES[3:]),
+    "index_select": (lambda x, k: x.index_select(1, k[0]), PLACES),
+    "cumsum": (lambda x: x.cumsum(-1), PLANES),
+    "cumsum of columns": (lambda x: x.cumsum(0), PLANES),
+    "cumprod": (lambda x: (x * 0.3).cumprod(-1), PLANES),
+    "sort": (lambda x: x.sort(-1).values, PLANES),
+    "topk": (lambda x: x.topk(3, -1).values, PLANES),
+    "amax and amin": (lambda x: x.amax(-1) - x.amin(-1), PLANES),
+    "logsumexp": (lambda x: x.logsumexp(-1), PLANES),
+    "var and mean": (lambda x: x.var(0) * x.mean(0), PLANES),
+    "norm": (lambda x: x.norm(dim=-1), PLANES),
+    "transposition": (lambda x: x.t() * 2 + x.t().flip(0), PLANES),
+    "flips": (lambda x: x.flip(1) * x.flip(0), PLANES),
+    "pads": (lambda x: F.pad(x, (1, 2, 3, 4)), PLANES),
+    "joined": (lambda x: jg.cat([x, x * 2, x], 0), PLANES),
+    "stacked": (lambda x: jg.stack([x, x * 2], 1).reshape(-1, x.shape[1]), PLANES),
+    "broadcast": (lambda x: x * x[0] + x[:, :1], PLANES),
+    "triangles": (lambda x: x.tril() + x.triu(1), PLANES),
+    "einsum": (lambda x: jg.einsum("ij,ik->jk", x, x), PLANES),
+    "unfold": (lambda x: x.unfold(0, 3, 2).sum(-1), PLANES),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*CONVOLUTIONS, *OTHERS])
+def test_other_sizes_compile_nothing(name):
+    f, inputs = {**CONVOLUTIONS, **OTHERS}[name]
+    rtol = 3e-2 if "half" in name else 1e-3
+    for g in (lambda *args: (f(*args),), with_gradients(f)):
+        assert kernels_of_later_sizes(jg.compile(g), inputs[:2], inputs[2:], rtol) == 0
