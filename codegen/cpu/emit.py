@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from ..loops.analysis import changes
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
-from . import emit_convert as conv
 from . import llvm_ir as ir
 from .emit_analysis import has_many_addresses
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
@@ -126,7 +125,7 @@ class KernelEmitter(ValueEmitter):
     def _square(self, square: Square) -> None:
         """Rows as vectors, turned, and stored as columns."""
         b, around, side, store = self.builder, self.scope, square.side, square.store
-        dtype = self.kernel.buffers[store.buffer].dtype
+        itemsize = self.kernel.buffers[store.buffer].dtype.itemsize
         before, rows = self._next_block("square"), []
         changed = changes(square.row)
         self.forget(changed)
@@ -138,13 +137,13 @@ class KernelEmitter(ValueEmitter):
                             square.column.var)  # fmt: skip
                 row.values[square.row.var, 1] = I64(k)
                 with self._inside(row):
-                    rows.append(self.value(store.value, side))
+                    rows.append(self.bits(square.value, side))
         for k, column in enumerate(exchanged(b, rows)):
             place = Scope(around, changed, self._next_block("column"))
             place.values[square.row.var, 1], place.values[square.column.var, 1] = I64(0), I64(k)
             with self._inside(place):
                 address = self._address(store.buffer, self.value(store.index, 1))
-                b.store(conv.to_memory(b, column, dtype, side), address, align=dtype.itemsize)
+                b.store(column, address, align=itemsize)
         self.forget(changed)
 
     def _next_block(self, name: str) -> ir.Block:

@@ -15,11 +15,15 @@ from .emit_types import lane_order
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """`local[column * pitch + row] = value`, for `side` rows and as many columns. `value` is loaded along columns."""
+    """`local[column * pitch + row] = value`, for `side` rows and as many columns. `value` is loaded along columns.
+
+    Where it is masked, there is 0: its bits are those of memory, whatever the type.
+    """
 
     row: Loop
     column: Loop
     store: Store
+    value: Load
     side: int
 
 
@@ -34,10 +38,14 @@ def square_of(loop: Loop, kernel: Kernel) -> Square | None:
     if not isinstance(store, Store) or side not in (8, 16) or _length(column) != side:
         return None
     into, value = store.index, store.value
-    if kernel.buffers[store.buffer].role != "local" or not isinstance(value, Load):
+    if kernel.buffers[store.buffer].role != "local" or not isinstance(value, Load) or not _zero_outside(value):
         return None
     runs = stride(value.args[0], column.var) == 1 and stride(into, loop.var) == 1
-    return Square(loop, column, store, side) if runs and (stride(into, column.var) or 0) >= side else None
+    return Square(loop, column, store, value, side) if runs and (stride(into, column.var) or 0) >= side else None
+
+
+def _zero_outside(value: Load) -> bool:
+    return len(value.args) == 1 or (isinstance(value.args[2], Const) and not value.args[2].value)
 
 
 def _length(loop: Loop) -> int | None:

@@ -285,6 +285,10 @@ class ValueEmitter:
         loaded = conv.from_memory(self.builder, raw, expr.dtype, lanes)
         return loaded if mask is None or fill is None else self.builder.select(mask, loaded, fill)
 
+    def bits(self, expr: Load, lanes: int) -> ir.Value:
+        """What a load finds in memory, as it is there; nothing where it is masked."""
+        return self._load_lanes(expr, self.value(expr.args[1], lanes) if len(expr.args) == 3 else None, lanes)
+
     def _load_one(self, expr: Load, mask: ir.Value | None) -> ir.Value:
         b, memory = self.builder, memory_type(expr.dtype, 1)
         address = self._address(expr.buffer, self.value(expr.args[0], 1))

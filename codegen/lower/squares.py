@@ -15,6 +15,7 @@ from typing import Final
 
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Expr, Fn
+from jitgrad.ir.tracked import computed
 
 from ..fuse.element import Element
 from ..loops.ir import Stmt, loop_var
@@ -24,7 +25,9 @@ from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, nest
 from .nest import Axis
 from .transposed import masked_element
 
-_TALL: Final = 32  # of a task, along the axis that is contiguous in what is read
+_TALL: Final = 128  # of a task, at most, along the axis that is contiguous in what is read
+_LOW: Final = 32  # at least
+_TASKS: Final = 16  # as many as there should be before tasks grow: then threads have enough to share
 _WIDE: Final = 64  # of a tile, along the axis that is contiguous in what is written
 _LEAST: Final = 8
 _ZERO: Final = scalar.const(0)
@@ -41,15 +44,17 @@ def lower_squares(lowering: GroupLowering, loops: Sequence[Axis], crossed: Axis,
     """One launch, a task for each block of the crossed axis."""
     b, last = lowering.builder(), loops[-1]
     b.use_axes(loops)
-    side = min(64 // max(e.dtype.itemsize for e in read), 16)
-    blocks = Axis((loop_var("blocks"),), -(-crossed.extent // _TALL))
-    tasks = [*(a for a in loops if a not in (crossed, last)), blocks]
+    others = [a for a in loops if a not in (crossed, last)]
+    tall = computed(_height, crossed.extent, math.prod(a.extent for a in others))
+    blocks = Axis((loop_var("blocks"),), -(-crossed.extent // tall))
+    tasks = [*others, blocks]
     b.split(TASK, tasks)
-    tile = loop_var("tile")
-    corner = b.finish(blocks.var) * scalar.const(_TALL), tile * scalar.const(_WIDE)
+    side = min(64 // max(e.dtype.itemsize for e in read), 16)
+    tile, height = loop_var("tile"), b.slot("tall", tall)
+    corner = b.finish(blocks.var) * height, tile * scalar.const(_WIDE)
     held = [Tile(e.dtype, _TALL * _WIDE) for e in read]
-    body = [s for e, t in zip(read, held) for s in _turned(b, crossed, last, corner, side, e, t)]
-    body += _written(lowering, b, crossed, last, corner, dict(zip(read, held)))
+    body = [s for e, t in zip(read, held) for s in _turned(b, crossed, last, corner, height, side, e, t)]
+    body += _written(lowering, b, crossed, last, corner, height, dict(zip(read, held)))
     headers = [
         Header(TASK, _ZERO, b.length(tasks), PARALLEL),
         Header(tile, _ZERO, b.slot(("tiles", _WIDE), -(-last.extent // _WIDE)), SERIAL),
@@ -59,8 +64,9 @@ def lower_squares(lowering: GroupLowering, loops: Sequence[Axis], crossed: Axis,
 
 
 def _turned(
-    b: KernelBuilder, crossed: Axis, last: Axis, corner: tuple[Expr, Expr], side: int, e: Element, tile: Tile
-) -> tuple[Stmt, ...]:
+    b: KernelBuilder, crossed: Axis, last: Axis, corner: tuple[Expr, Expr], height: Expr, side: int, e: Element,
+    tile: Tile,
+) -> tuple[Stmt, ...]:  # fmt: skip
     """Squares of one element; zero where there is nothing."""
     across, down, row, column = (loop_var(name) for name in ("across", "down", "row", "column"))
     i, j = down * scalar.const(side) + column, across * scalar.const(side) + row
@@ -70,22 +76,29 @@ def _turned(
     value = b.finish(masked_element(e, inside))
     store = b.store_scratch(tile, i * scalar.const(_WIDE) + j, value)
     headers = [
-        Header(across, _ZERO, _squares(b.extent(last) - corner[1], side, _WIDE), SERIAL),
-        Header(down, _ZERO, _squares(b.extent(crossed) - corner[0], side, _TALL), SERIAL),
+        Header(across, _ZERO, _squares(b.extent(last) - corner[1], side, scalar.const(_WIDE)), SERIAL),
+        Header(down, _ZERO, _squares(b.extent(crossed) - corner[0], side, height), SERIAL),
         Header(row, _ZERO, scalar.const(side), SERIAL),
         Header(column, _ZERO, scalar.const(side), VECTOR),
     ]
     return nest(headers, [store])
 
 
-def _squares(left: Expr, side: int, most: int) -> Expr:
+def _squares(left: Expr, side: int, most: Expr) -> Expr:
     """How many squares there are along an axis of a tile, of `left` elements or of as many as `most`."""
-    needed = scalar.apply(Fn.SHR, left + (side - 1), side.bit_length() - 1)
-    return scalar.minimum(needed, scalar.const(most // side))
+    return scalar.apply(Fn.SHR, scalar.minimum(left, most) + (side - 1), side.bit_length() - 1)
+
+
+def _height(extent: int, others: int) -> int:
+    """How much of the crossed axis a task takes: much, so that what it reads are long pieces, but tasks for all."""
+    height = _TALL
+    while height > _LOW and -(-extent // height) * others < _TASKS:
+        height //= 2
+    return height
 
 
 def _written(
-    lowering: GroupLowering, b: KernelBuilder, crossed: Axis, last: Axis, corner: tuple[Expr, Expr],
+    lowering: GroupLowering, b: KernelBuilder, crossed: Axis, last: Axis, corner: tuple[Expr, Expr], height: Expr,
     held: dict[Element, Tile],
 ) -> tuple[Stmt, ...]:  # fmt: skip
     """What is stored, line by line."""
@@ -96,7 +109,7 @@ def _written(
         b.substitute(e, b.load_scratch(tile, i * scalar.const(_WIDE) + j))
     stores = lowering.store_full(b, lowering.full_stores)
     headers = [
-        Header(i, _ZERO, scalar.minimum(scalar.const(_TALL), b.extent(crossed) - corner[0]), SERIAL),
+        Header(i, _ZERO, scalar.minimum(height, b.extent(crossed) - corner[0]), SERIAL),
         Header(j, _ZERO, scalar.minimum(scalar.const(_WIDE), b.extent(last) - corner[1]), VECTOR),
     ]
     return nest(headers, stores)
