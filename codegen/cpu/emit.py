@@ -179,12 +179,12 @@ class KernelEmitter(ValueEmitter):
         if plan.masked:
             partial = self._partials(plan)
             self._masked_loop(loop, plan, enter, start, stop, partial)
-            self._fold(plan, [partial])
+            self._fold(plan, partial)
             return
         partials = [self._partials(plan) for _ in range(plan.interleave)]
         count = b.sub(stop, start)
         main_stop = b.add(start, b.sub(count, b.and_(count, I64(step - 1))))
-        body, after = b.append_basic_block(f"{name}.vector"), b.append_basic_block(f"{name}.rest")
+        body, joined, after = (b.append_basic_block(f"{name}.{part}") for part in ("vector", "joined", "rest"))
         b.cbranch(b.icmp_signed("<", start, main_stop), body, after)
 
         b.position_at_end(body)
@@ -195,14 +195,18 @@ class KernelEmitter(ValueEmitter):
             self._vector_body(loop, plan, enter, first, partials[copy], None)
         following = b.add(index, I64(step))
         index.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, main_stop), body, after)
+        b.cbranch(b.icmp_signed("<", following, main_stop), body, joined)
+
+        b.position_at_end(joined)
+        self._join(plan, partials)  # here, so that short rows, which have a rest alone, do without it
+        b.branch(after)
 
         b.position_at_end(after)
         if self.options.masked_tails:
             self._masked_rest(loop, plan, enter, main_stop, stop, partials[0])
-            self._fold(plan, partials)
+            self._fold(plan, partials[0])
         else:
-            self._fold(plan, partials)
+            self._fold(plan, partials[0])
             self._scalar_rest(loop, enter, main_stop, stop)
 
     def _vector_body(
@@ -280,15 +284,22 @@ class KernelEmitter(ValueEmitter):
                 cells[index] = Accumulator(cell, target.dtype, plan.lanes, outer=True)
         return cells
 
-    def _fold(self, plan: VectorPlan, partials: list[dict[int, Accumulator]]) -> None:
-        """Fold the partial results into the accumulators they stand for."""
+    def _join(self, plan: VectorPlan, partials: list[dict[int, Accumulator]]) -> None:
+        """Fold the partial results of several registers into those of the first, in halves."""
         b = self.builder
         for fold in plan.folds:
             parts = [[self._read(cells[i]) for i in fold.indices] for cells in partials]
             while len(parts) > 1:
                 pairs = zip(parts[::2], parts[1::2], strict=True)
                 parts = [combine(b, fold, low, high, plan.lanes) for low, high in pairs]
-            whole = combine_lanes(b, fold, parts[0], plan.lanes)
+            for index, value in zip(fold.indices, parts[0]):
+                b.store(value, partials[0][index].cell)
+
+    def _fold(self, plan: VectorPlan, partials: dict[int, Accumulator]) -> None:
+        """Fold the lanes of partial results into the accumulators they stand for."""
+        b = self.builder
+        for fold in plan.folds:
+            whole = combine_lanes(b, fold, [self._read(partials[i]) for i in fold.indices], plan.lanes)
             targets = [self.accumulator(i) for i in fold.indices]
             new = combine(b, fold, [self._read(t) for t in targets], whole, 1)
             for target, value in zip(targets, new):

@@ -138,6 +138,7 @@ def _float(b: ir.IRBuilder, fn: Fn, args: Values, contract: bool) -> ir.Value:
         case Fn.MIN | Fn.MAX:  # the first if it is NaN; the second if it is NaN, as the comparison fails
             first, second = args
             better = b.select(b.fcmp_ordered("<" if fn is Fn.MIN else ">", first, second), first, second)
+            better = b.freeze(better)  # an instruction of its own, where LLVM would make one choice of both by three
             return b.select(b.fcmp_unordered("uno", first, first), first, better)
     raise InternalError(f"no LLVM form for {fn} on floats")
 

@@ -43,6 +43,10 @@ def test_float_literals_keep_each_bit(number):
     assert struct.pack("f", found) == struct.pack("f", np.float32(number))
 
 
+def test_frozen_values_are_the_same():
+    assert run(F64, [F64], (1.5,), lambda b, x: b.ret(b.freeze(x[0]))) == 1.5
+
+
 @pytest.mark.parametrize(
     "name", ["add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "and_", "or_", "xor", "shl", "lshr", "ashr"]
 )

@@ -139,6 +139,10 @@ class IRBuilder:
     inttoptr = _cast("inttoptr")
     ptrtoint = _cast("ptrtoint")
 
+    def freeze(self, x: Value) -> Value:
+        """`x`, and nothing that follows is made one with what made it."""
+        return self._value(x.type, f"freeze {x.type.text} {x.ref}")
+
     def fneg(self, x: Value) -> Value:
         """-x."""
         return self._value(x.type, f"fneg {x.type.text} {x.ref}")
