@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -56,6 +56,7 @@ def compile_graph(
     options: CompileOptions = DEFAULT,
     observer: Observer = ignore,
     device: Device = CPU,
+    varying: Collection[int] = (),
 ) -> Any:
     """Compile `graph`, which may hold composites: an `Executable`, or for a CUDA device a `CudaExecutable`.
 
@@ -63,6 +64,9 @@ def compile_graph(
 
     `aliases[k] = i` writes output `k` into the memory of input `i`, after everything that reads the input's old value;
     other outputs are fresh arrays. `observer(stage, object)` sees the result of every stage.
+
+    `varying` are inputs that are expected to have another first length at a later call: a batch. What is found out of
+    the graph then serves other lengths too.
 
     >>> import numpy as np
     >>> from jitgrad.ir import dtypes
@@ -76,7 +80,7 @@ def compile_graph(
     [array([2., 4., 6.], dtype=float32)]
     """
     with EXCLUSIVE, PAUSE, soon_switched():
-        return _compile(graph, name, aliases, options, observer, device)
+        return _compile(graph, name, aliases, options, observer, device, varying)
 
 
 # Expressions are interned in one table, which takes one compilation at a time; a child must not inherit a held lock.
@@ -86,8 +90,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _compile(
-    graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer, device: Device
-) -> Any:
+    graph: Graph, name: str, aliases: Mapping[int, int], options: CompileOptions, observer: Observer, device: Device,
+    varying: Collection[int],
+) -> Any:  # fmt: skip
     if device.type != "cpu" or observer is not ignore:
         return _compile_anew(graph, name, aliases, options, observer, device)
 
@@ -98,15 +103,16 @@ def _compile(
 
     begin_driver()
     start, compiled = time.perf_counter(), COUNTERS.compiled
-    sizes = TEMPLATES.sizes(graph, (tuple(aliases.items()), options))
+    sizes = TEMPLATES.sizes(graph, (tuple(aliases.items()), options), varying)
     plan = sizes.resized()
+    stats = Stats()
     if plan is not None:
-        return _resized(name, plan, whole, start, compiled)
+        return _resized(name, plan, whole, stats, start, compiled)
     key = stored.key_of(graph, aliases, options)
     found = None if key is None else stored.load(key, graph, name, aliases, whole)
     if found is None:
-        plan = sizes.recorded(functools.partial(_template, graph, aliases, options))
-        found = whole() if plan is None else _resized(name, plan, whole, start, compiled)
+        plan = sizes.recorded(functools.partial(_template, graph, aliases, options, stats))
+        found = whole() if plan is None else _resized(name, plan, whole, stats, start, compiled)
         if key is not None:
             stored.store(key, graph, found)
     return found
@@ -186,26 +192,39 @@ def _tiles(options: CompileOptions, device: Device) -> TileTarget | None:
 
 
 def _resized(
-    name: str, found: tuple[Plan, Template], whole: Callable[[], Executable], start: float, compiled: int
+    name: str, found: tuple[Plan, Template], whole: Callable[[], Executable], stats: Stats, start: float, compiled: int
 ) -> Executable:
     """An executable by what is known of its graph at other sizes, begun at `start` when `compiled` kernels had been."""
     plan, template = found
-    stats = Stats(compiled=COUNTERS.compiled - compiled, stages_ms={"resize": 1e3 * (time.perf_counter() - start)})
+    stats.compiled = COUNTERS.compiled - compiled
+    stats.stages_ms["resize"] = 1e3 * (time.perf_counter() - start) - sum(stats.stages_ms.values())
     _describe(stats, plan, list(template.native))
     with _timed(stats, "encode"):
         segments = encode(plan, {k: n.address for k, n in template.native.items()})
     return Executable(name, plan, segments, list(template.native.values()), stats, whole)
 
 
-def _template(graph: Graph, aliases: Mapping[int, int], options: CompileOptions, symbols: Symbols) -> Template:
+def _template(
+    graph: Graph, aliases: Mapping[int, int], options: CompileOptions, stats: Stats, symbols: Symbols
+) -> Template:
     """Compiles with tracked numbers. It may raise what code raises that takes plain numbers alone."""
     tiles = tile_target(options.vector_bits)
     recording = symbols.recording
-    program = fuse(prepare(symbolic_graph(graph, symbols), options, tiles=tiles), options)
-    plan = make_plan(program, dict(aliases), CPU_TUNING, tiles, functools.partial(RecordedArena, recording))
+    with _timed(stats, "prepare"):
+        prepared = prepare(symbolic_graph(graph, symbols), options, tiles=tiles)
+    begin_kernels(tile_kernels(prepared, tiles), options.numerics)
+    with _timed(stats, "fuse"):
+        program = fuse(prepared, options)
+    with _timed(stats, "plan"):
+        ahead = _Ahead(options.numerics, begins=True)
+        arena = functools.partial(RecordedArena, recording)
+        plan = make_plan(program, dict(aliases), CPU_TUNING, tiles, arena, lowered=ahead)
+        ahead.begin()
     kernels = kernels_of(plan)
     recording.close()
-    return Template(symbols, plan, tiles, dict(zip(kernels, compile_kernels(kernels, options.numerics), strict=True)))
+    with _timed(stats, "compile"):
+        native = compile_kernels(kernels, options.numerics)
+    return Template(symbols, plan, tiles, dict(zip(kernels, native, strict=True)))
 
 
 TEMPLATES: Final = Table()

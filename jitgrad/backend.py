@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,11 +127,13 @@ def _graphs_for(observer: Observer) -> Observer:
 
 def compile_graph(
     graph: Graph, *, name: str = "graph", aliases: Mapping[int, int] | None = None, observer: Observer | None = None,
-    device: Device = CPU, numerics: str = "default",
+    device: Device = CPU, numerics: str = "default", varying: Collection[int] = (),
 ) -> Any:  # fmt: skip
     """The executable of a graph on a device: called with arrays, gives fresh arrays (see `codegen.compile_graph`)."""
     compile_ = load().compile_graph
-    options = {"name": name, "aliases": aliases or {}, "device": device, "options": _options(numerics)}
+    options = {
+        "name": name, "aliases": aliases or {}, "device": device, "options": _options(numerics), "varying": varying,
+    }  # fmt: skip
     if observer is None:
         executable = compile_(graph, **options)
     else:

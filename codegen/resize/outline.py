@@ -7,14 +7,15 @@ Types of results follow.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from jitgrad.ir.builder import Builder
-from jitgrad.ir.graph import Graph, Value
+from jitgrad.ir.graph import Graph, Node, Value
 from jitgrad.ir.op import Op
+from jitgrad.ir.tracked import Tracked
 from jitgrad.ir.types import TensorType
 
 _INT: Final = "int"
@@ -30,6 +31,7 @@ class Outline:
 
     structure: Hashable
     numbers: list[Any]
+    counts: list[int]  # of the numbers: first those of the inputs, then how many each node has
 
 
 class Outlines:
@@ -41,14 +43,16 @@ class Outlines:
     def of(self, graph: Graph) -> Outline:
         """The outline of a graph."""
         numbers: list[Any] = []
-        return Outline(self._graph(graph, numbers), numbers)
+        counts: list[int] = []
+        return Outline(self._graph(graph, numbers, counts), numbers, counts)
 
-    def _graph(self, graph: Graph, numbers: list[Any]) -> Hashable:
+    def _graph(self, graph: Graph, numbers: list[Any], counts: list[int]) -> Hashable:
         places: dict[Value, int] = {}
         parts: list[Hashable] = []
         for v in graph.inputs:
             places[v] = len(places)
             parts.append(self._field(v.type, numbers))
+        counts.append(len(numbers))
         ops = self._ops
         for node in graph.nodes:
             found = ops.get(node.op)
@@ -57,6 +61,7 @@ class Outlines:
                 found = ops[node.op] = (self._op(node.op, own), tuple(own))
             parts.append(found[0])
             numbers += found[1]
+            counts.append(len(found[1]))
             parts.append(tuple([places[v] for v in node.operands]))
             for v in node.results:
                 places[v] = len(places)
@@ -79,7 +84,7 @@ class Outlines:
         if isinstance(x, Op):
             return self._op(x, numbers)
         if isinstance(x, Graph):
-            return self._graph(x, numbers)
+            return self._graph(x, numbers, [])
         return cls, repr(x) if cls is float or cls is complex else x  # zeros have signs
 
 
@@ -100,11 +105,11 @@ def with_numbers(x: Any, numbers: Iterator[Any]) -> Any:
     if isinstance(x, Op):
         fields = x.attributes().items()
         return type(x)(**{k: v if k in _OF_STRUCTURE else with_numbers(v, numbers) for k, v in fields})
-    return graph_with_numbers(x, numbers) if isinstance(x, Graph) else x
+    return _inner_with_numbers(x, numbers) if isinstance(x, Graph) else x
 
 
-def graph_with_numbers(graph: Graph, numbers: Iterator[Any]) -> Graph:
-    """The same for a graph, whose results' types are inferred."""
+def _inner_with_numbers(graph: Graph, numbers: Iterator[Any]) -> Graph:
+    """The same for a graph that is an op's field."""
     b = Builder()
     env: dict[Value, Value] = {v: b.input(with_numbers(v.type, numbers), v.name) for v in graph.inputs}
     for node in graph.nodes:
@@ -114,3 +119,33 @@ def graph_with_numbers(graph: Graph, numbers: Iterator[Any]) -> Graph:
             new.name = old.name
             env[old] = new
     return b.build([env[v] for v in graph.outputs])
+
+
+def graph_with_tracked(graph: Graph, numbers: Sequence[Any], counts: Sequence[int]) -> Graph:
+    """`graph` with `numbers` instead of its own, which they are but for tracked ones; its outline has `counts`.
+
+    Types are inferred where a tracked number comes in.
+    """
+    given = iter(numbers[: counts[0]])
+    env = {v: Value(_kept(with_numbers(v.type, given), v.type), name=v.name) for v in graph.inputs}
+    inputs, nodes, at = list(env.values()), [], counts[0]
+    for node, count in zip(graph.nodes, counts[1:], strict=True):
+        op, own = node.op, numbers[at : at + count]
+        operands = [env[v] for v in node.operands]
+        at += count
+        types = [v.type for v in node.results]
+        is_tracked = Tracked in map(type, own)
+        if is_tracked or any(new.type is not old.type for new, old in zip(operands, node.operands)):
+            op = with_numbers(op, iter(own)) if is_tracked else op
+            types = list(map(_kept, op.infer(*[v.type for v in operands]), types))
+        made = Node(op, operands, types, node.location, node.scope)
+        for old, new in zip(node.results, made.results):
+            new.name = old.name
+            env[old] = new
+        nodes.append(made)
+    return Graph(inputs, nodes, [env[v] for v in graph.outputs])
+
+
+def _kept(new: TensorType, old: TensorType) -> TensorType:
+    """The old type, if there is nothing tracked in the new one."""
+    return new if Tracked in map(type, new.shape) else old

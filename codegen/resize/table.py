@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Final
 
 from jitgrad.ir.graph import Graph
 from jitgrad.ir.tracked import Changed
 
 from ..plan import Plan
-from .outline import Outlines
+from .guess import guess
+from .outline import Outline, Outlines
 from .symbols import Symbols
 from .template import Template
 
@@ -30,9 +31,12 @@ class _Known:
 class Sizes:
     """A graph's numbers, and what is known of its structure."""
 
-    def __init__(self, known: _Known, numbers: Sequence[Any]) -> None:
+    def __init__(self, known: _Known, graph: Graph, outline: Outline, varying: Collection[int]) -> None:
         self._known = known
-        self._numbers = numbers
+        self._graph = graph
+        self._outline = outline
+        self._numbers = numbers = outline.numbers
+        self._varying = varying
         self._before, known.numbers = known.numbers, numbers
 
     def resized(self) -> tuple[Plan, Template] | None:
@@ -47,12 +51,12 @@ class Sizes:
     def recorded(self, record: Callable[[Symbols], Template]) -> tuple[Plan, Template] | None:
         """The same by a new template. `record` makes it, by compiling with tracked numbers.
 
-        None if the structure was not met at other sizes, or at too many, or if it can't be compiled so.
+        None if no number is known to vary, or after too many templates, or if it can't be compiled so.
         """
         known = self._known
-        if self._before is None or len(known.templates) >= _MOST_TEMPLATES or known.failures >= _MOST_FAILURES:
+        if len(known.templates) >= _MOST_TEMPLATES or known.failures >= _MOST_FAILURES:
             return None
-        symbols = Symbols(self._before, self._numbers)
+        symbols = self._symbols()
         if not symbols.recording.symbols:
             return None
         try:
@@ -64,6 +68,12 @@ class Sizes:
         known.templates.append(template)
         return plan, template
 
+    def _symbols(self) -> Symbols:
+        """What differs from the numbers that were met before; at first, what may differ."""
+        if self._before is None:
+            return Symbols.guessed(self._outline, guess(self._graph, self._outline, self._varying))
+        return Symbols.compared(self._before, self._outline)
+
 
 class Table:
     """Structures of graphs that have been compiled. It takes one compilation at a time."""
@@ -72,10 +82,13 @@ class Table:
         self._known: dict[Hashable, _Known] = {}
         self._outlines = Outlines()
 
-    def sizes(self, graph: Graph, key: Hashable) -> Sizes:
-        """The sizes of `graph`; `key` is all else that compiling depends on."""
+    def sizes(self, graph: Graph, key: Hashable, varying: Collection[int] = ()) -> Sizes:
+        """The sizes of `graph`; `key` is all else that compiling depends on.
+
+        `varying` are inputs whose first lengths are expected to be others at a later call.
+        """
         outline = self._outlines.of(graph)
         known = self._known.setdefault((outline.structure, key), _Known())
         while len(self._known) > _MOST_STRUCTURES:
             self._known.pop(next(iter(self._known)))
-        return Sizes(known, outline.numbers)
+        return Sizes(known, graph, outline, varying)

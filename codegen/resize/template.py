@@ -19,7 +19,7 @@ from ..conv.target import TileTarget
 from ..lower import AnyKernel
 from ..plan import Plan
 from .concrete import Concrete
-from .outline import graph_with_numbers
+from .outline import graph_with_tracked
 from .symbols import Symbols
 
 
@@ -66,4 +66,4 @@ class Template:
 
 def symbolic_graph(graph: Graph, symbols: Symbols) -> Graph:
     """`graph` with tracked numbers."""
-    return graph_with_numbers(graph, iter(symbols.tracked))
+    return graph_with_tracked(graph, symbols.tracked, symbols.counts)

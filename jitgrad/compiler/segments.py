@@ -150,11 +150,12 @@ class Runnable:
 def runnable(
     segment: Segment, name: str, device: Device = CPU, observe: Callable[[], Observer | None] | None = None,
     at_once: bool = True, aliases: Mapping[int, int] = MappingProxyType({}), numerics: str = "default",
+    batches: Collection[int] = (),
 ) -> Callable[[list[Any]], list[Any]]:  # fmt: skip
     """Something that computes the segment from its inputs, as fresh arrays but for `aliases` (see `compile_graph`).
 
     Machine code where that structure was seen before under that name, or `at_once` is true, or running op by op would
-    take long; else op by op.
+    take long; else op by op. `batches` are the inputs that may have another first length at other calls.
     """
     constants = [_exact(op.value) for op in segment.constants]
     key = (segment.key, device, name, tuple(aliases.items()), numerics)
@@ -173,8 +174,8 @@ def runnable(
     if observer is not None:
         observer("traced", graph)
     executable = compile_graph(
-        graph, name=name, aliases=aliases, observer=observer, device=device, numerics=numerics
-    )  # fmt: skip
+        graph, name=name, aliases=aliases, observer=observer, device=device, numerics=numerics, varying=batches
+    )
     made = _Variant(constants, varying, executable)
     entry.variants = (*entry.variants, made)[-_MOST_VARIANTS:]
     return _fed(made, segment, device)

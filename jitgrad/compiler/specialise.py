@@ -34,7 +34,7 @@ from .guards import Guards
 from .history import Histories, Stage, is_freed, plan_stages
 from .materialise import tape_nodes
 from .segments import Segment, executable_of, runnable
-from .sources import Source
+from .sources import ArgumentSource, Source
 from .tracer import Tracer
 
 # How to make a result again: ("python", x), ("number", output, function of the array); and a tensor: ("value", output,
@@ -146,7 +146,9 @@ def _runnable(tracer: Tracer, segment: Segment, aliases: dict[int, int], observe
     """Machine code, found again where nobody wants to see it being made."""
     where, name = tracer.placement.where, tracer.name
     if observer is None:
-        return runnable(segment, name, where, aliases=aliases, numerics=tracer.numerics)
+        given = tracer.sources
+        batches = [i for i, at in enumerate(segment.places) if at >= 0 and isinstance(given[at], ArgumentSource)]
+        return runnable(segment, name, where, aliases=aliases, numerics=tracer.numerics, batches=batches)
     return compile_graph(
         segment.graph(), name=name, aliases=aliases, observer=observer, device=where, numerics=tracer.numerics
     )
