@@ -8,11 +8,11 @@ does not get it runs on the calling thread.
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 from typing import Any, Final
@@ -131,7 +131,7 @@ def _load_tbb() -> ctypes.CDLL | None:
     name = _LIBRARIES.get(sys.platform)
     if name is None:
         return None
-    for path in (*_wheel_files(name), name):
+    for path in _places(name):
         try:
             return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError:
@@ -139,12 +139,17 @@ def _load_tbb() -> ctypes.CDLL | None:
     return None
 
 
-def _wheel_files(name: str) -> list[str]:
+def _places(name: str) -> Iterator[str]:
+    """Where a library may be: where the wheel puts it, where its list of files says, where the system looks."""
+    yield os.path.join(sys.prefix, "lib", name)
+    import importlib.metadata  # takes longer than all the rest, and is hardly ever needed
+
     try:
         files = importlib.metadata.files("tbb") or []
     except importlib.metadata.PackageNotFoundError:
-        return []
-    return [str(f.locate()) for f in files if f.name == name]
+        files = []
+    yield from [str(f.locate()) for f in files if f.name == name]
+    yield name
 
 
 pool: Final = Pool()

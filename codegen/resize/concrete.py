@@ -14,7 +14,7 @@ from ..fuse.program import ControlStep, HostStep, KernelStep, ProductStep, Progr
 from ..fuse.strided import product_operand
 from ..lower import AnyKernel, Launch, Operand, Scratch
 from ..plan import CopyStep, InnerPlans, Place, Plan, PlannedStep
-from ..tile_launches import tile_launches
+from ..tile_launches import TileLaunches
 
 
 class Concrete:
@@ -25,7 +25,7 @@ class Concrete:
 
     def __init__(self, registers: Sequence[Any], tiles: TileTarget, kernels: Mapping[AnyKernel, Any]) -> None:
         self.look_up = Lookup(registers)
-        self.tiles = tiles
+        self.tiles = TileLaunches(tiles)
         self.kernels = kernels
 
     def plan(self, plan: Plan) -> Plan:
@@ -65,7 +65,7 @@ class _Copy:
                 return step, [self.launch(x) for x in launches]
             case TileStep(node=node):
                 made = self.node(node)
-                return TileStep(made), self.checked(tile_launches(made, self.concrete.tiles))
+                return TileStep(made), self.checked(made)
             case ProductStep(node=node):
                 return ProductStep(self.product(node)), []
             case HostStep(node=node):
@@ -82,8 +82,9 @@ class _Copy:
         slots, params = look_up(x.slots), look_up(x.params)
         return Launch(x.kernel, operands, slots, params, look_up(x.extent), look_up(x.operations), x.label)
 
-    def checked(self, launches: list[Launch]) -> list[Launch]:
-        """Launches computed anew, if there is code for them."""
+    def checked(self, node: Node) -> list[Launch]:
+        """The launches of a tile op, computed anew, if there is code for them."""
+        launches = self.concrete.tiles.of(node.op, [v.type for v in (*node.operands, *node.results)], node)
         if any(x.kernel not in self.concrete.kernels for x in launches):
             raise Changed
         return launches

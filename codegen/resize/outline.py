@@ -53,12 +53,11 @@ class Outlines:
             places[v] = len(places)
             parts.append(self._field(v.type, numbers))
         counts.append(len(numbers))
-        ops = self._ops
+        seen: dict[Op, tuple[Hashable, tuple[Any, ...]]] = {}  # weak keys take longer
         for node in graph.nodes:
-            found = ops.get(node.op)
+            found = seen.get(node.op)
             if found is None:
-                own: list[Any] = []
-                found = ops[node.op] = (self._op(node.op, own), tuple(own))
+                found = seen[node.op] = self._known(node.op)
             parts.append(found[0])
             numbers += found[1]
             counts.append(len(found[1]))
@@ -66,6 +65,14 @@ class Outlines:
             for v in node.results:
                 places[v] = len(places)
         return tuple(parts), tuple([places[v] for v in graph.outputs])
+
+    def _known(self, op: Op) -> tuple[Hashable, tuple[Any, ...]]:
+        """What an op consists of."""
+        found = self._ops.get(op)
+        if found is None:
+            own: list[Any] = []
+            found = self._ops[op] = (self._op(op, own), tuple(own))
+        return found
 
     def _op(self, op: Op, numbers: list[Any]) -> Hashable:
         fields = op.attributes().items()

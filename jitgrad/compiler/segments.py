@@ -41,8 +41,7 @@ class Segment:
     ) -> None:  # fmt: skip
         self.wanted = wanted
         self.effects = [node for node in nodes if node.op.effect and node not in done]
-        needed = _needed(known, [*wanted, *(r for node in self.effects for r in node.results)])
-        self.nodes = [node for node in nodes if node in needed]
+        self.nodes = _needed(nodes, known, [*wanted, *(r for node in self.effects for r in node.results)])
         numbers: dict[Value, int] = {v: i for i, v in enumerate(inputs)}
         for node in self.nodes:
             for v in node.operands:
@@ -91,16 +90,17 @@ class Segment:
         return b.build([env[v] for v in self.wanted])
 
 
-def _needed(known: Mapping[Value, int], wanted: Sequence[Value]) -> set[Node]:
-    """The nodes behind `wanted`."""
-    seen: set[Node] = set()
-    stack = [v.node for v in wanted if v not in known and v.node is not None]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(v.node for v in node.operands if v not in known and v.node is not None)
-    return seen
+def _needed(nodes: Sequence[Node], known: Mapping[Value, int], wanted: Sequence[Value]) -> list[Node]:
+    """The nodes behind `wanted`, in order."""
+    live, found = set(wanted), []
+    for node in reversed(nodes):
+        for v in node.results:
+            if v in live and v not in known:
+                found.append(node)
+                live.update(node.operands)
+                break
+    found.reverse()
+    return found
 
 
 class _Variant:

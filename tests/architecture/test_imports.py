@@ -15,6 +15,7 @@ LAZY_IMPORTS: dict[tuple[str, str], str] = {
     ("jitgrad.codegen.cuda.runtime.hardware", "cupy"): "of an extra, loaded by the first transform or factorisation",
     ("jitgrad.codegen.cuda.runtime.hardware", "cupy_backends"): "of an extra, loaded by the first matrix product",
     ("jitgrad.codegen.cuda.runtime.hardware", "cupyx"): "of an extra, loaded by the first transform or factorisation",
+    ("jitgrad.codegen.cpu.threads", "importlib.metadata"): "where TBB's wheel has put it elsewhere than wheels do",
     ("jitgrad.codegen.cpu.blas", "scipy"): "only where SciPy's wheel has no OpenBLAS to open directly",
     ("jitgrad.export", "jitgrad.export.exporting"): "only exporting needs the printer, the parser and the rest",
     ("jitgrad.export", "jitgrad.export.program"): "only reading a program needs the parser and the rest",
