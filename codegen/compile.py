@@ -103,7 +103,8 @@ def _compile(
 
     begin_driver()
     start, compiled = time.perf_counter(), COUNTERS.compiled
-    sizes = TEMPLATES.sizes(graph, (tuple(aliases.items()), options), varying)
+    guessed = () if config.verify else varying  # the verifier of kernels and graphs takes plain numbers
+    sizes = TEMPLATES.sizes(graph, (tuple(aliases.items()), options), guessed)
     plan = sizes.resized()
     stats = Stats()
     if plan is not None:
@@ -222,6 +223,8 @@ def _template(
         ahead.begin()
     kernels = kernels_of(plan)
     recording.close()
+    if options.check_plan:
+        verify_plan(plan)
     with _timed(stats, "compile"):
         native = compile_kernels(kernels, options.numerics)
     return Template(symbols, plan, tiles, dict(zip(kernels, native, strict=True)))

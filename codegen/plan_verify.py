@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Value
+from jitgrad.ir.tracked import Lookup
+from jitgrad.ir.types import TensorType
 
 from .fuse.program import ControlStep, KernelStep, TileStep
 from .loops import walk
 from .loops.ir import Load, Loop, Stmt, Store
-from .lower import AnyKernel, Launch, Operand, Scratch, nbytes_of
+from .lower import AnyKernel, Launch, Operand, Scratch
 from .plan import CopyStep, Place, Plan, reads_of, writes_of
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Span(NamedTuple):
     """Bytes `start` to `stop` of a region."""
 
     region: tuple[str, int]
@@ -31,28 +31,32 @@ class _Span:
     stop: int
 
     def overlaps(self, other: _Span) -> bool:
-        return self.region == other.region and self.start < other.stop and other.start < self.stop
+        return self.start < other.stop and other.start < self.stop and self.region == other.region
 
 
-@dataclass(slots=True)
 class _Memory:
     """Who owns which bytes, by region."""
 
-    owned: dict[tuple[str, int], set[tuple[Operand, _Span]]] = field(default_factory=lambda: defaultdict(set))
+    def __init__(self) -> None:
+        self._owned: defaultdict[tuple[str, int], dict[tuple[Operand, int, int], None]] = defaultdict(dict)
 
     def holds(self, operand: Operand, span: _Span) -> bool:
         """Whether all of `operand` is in `span`."""
-        return (operand, span) in self.owned[span.region]
+        return (operand, span.start, span.stop) in self._owned[span.region]
 
     def write(self, operand: Operand, span: _Span) -> None:
         """`operand` is now in `span` too; whatever was there is lost."""
-        region = self.owned[span.region]
-        region -= {entry for entry in region if entry[1].overlaps(span)}
-        region.add((operand, span))
+        region, start, stop = self._owned[span.region], span.start, span.stop
+        for lost in [x for x in region if start < x[2] and x[1] < stop]:
+            del region[lost]
+        region[operand, start, stop] = None
 
 
 def verify_plan(plan: Plan) -> None:
-    """Raise `InternalError` if some step would read a value that is not there (any more)."""
+    """Raise `InternalError` if some step would read a value that is not there (any more).
+
+    A recorded plan is verified at the numbers that it was recorded with.
+    """
     _Verifier(plan).run()
 
 
@@ -61,6 +65,10 @@ class _Verifier:
         self.plan = plan
         self.program = plan.program
         self.memory = _Memory()
+        self.now = Lookup(None)
+        self.arena_bytes = self.now(plan.arena_bytes)
+        self._spans: dict[Operand, _Span] = {}
+        self._safe: dict[tuple[AnyKernel, int], bool] = {}
         self.writable = {("output", k) for k in range(len(self.program.graph.outputs))}
         self.writable |= {("input", i) for i in plan.aliases.values()} | {("arena", 0)}
 
@@ -72,9 +80,9 @@ class _Verifier:
             match step:
                 case CopyStep(source=source, target=target, result=result):
                     self.read(n, source)
-                    if nbytes_of(source) != nbytes_of(result):
+                    if self.nbytes(source) != self.nbytes(result):
                         self.fail(n, "a copy between values of different sizes")
-                    self.write(n, self.home(result), _span(target, nbytes_of(result)))
+                    self.write(n, self.home(result), self.span_at(target, result))
                 case KernelStep() | TileStep():
                     taken: dict[Operand, Value] = {
                         self.plan.in_place[v]: v for v in writes_of(step) if v in self.plan.in_place
@@ -102,11 +110,27 @@ class _Verifier:
 
     def span(self, operand: Operand) -> _Span:
         """The bytes of a value by the plan."""
-        return _span(self.plan.place(operand), nbytes_of(operand))
+        found = self._spans.get(operand)
+        if found is None:
+            found = self._spans[operand] = self.span_at(self.plan.place(operand), operand)
+        return found
+
+    def span_at(self, place: Place, operand: Operand) -> _Span:
+        """The bytes of a value if it is in `place`."""
+        start = self.now(place.offset)
+        return _Span((place.region, place.index), start, start + self.nbytes(operand))
+
+    def nbytes(self, operand: Operand) -> int:
+        """The length of a value or of scratch memory."""
+        if isinstance(operand, Scratch):
+            return Scratch(operand.dtype, self.now(operand.length)).nbytes
+        kind: TensorType = self.now(operand.type)
+        return kind.nbytes
 
     def read(self, n: int, operand: Operand) -> None:
         """All bytes must be there."""
-        if nbytes_of(operand) and not self.memory.holds(self.home(operand), self.span(operand)):
+        span = self.span(operand)
+        if span.start != span.stop and not self.memory.holds(self.home(operand), span):
             self.fail(n, f"{operand!r} is read from {self.plan.place(operand)}, where it is not (any more)")
 
     def all_read(self, n: int, operands: Iterable[Operand]) -> None:
@@ -119,8 +143,8 @@ class _Verifier:
             return
         if span.region not in self.writable:
             self.fail(n, f"writes to {span.region[0]} {span.region[1]}")
-        if span.region == ("arena", 0) and span.stop > self.plan.arena_bytes:
-            self.fail(n, f"writes to bytes {span.start} to {span.stop} of an arena of {self.plan.arena_bytes}")
+        if span.region == ("arena", 0) and span.stop > self.arena_bytes:
+            self.fail(n, f"writes to bytes {span.start} to {span.stop} of an arena of {self.arena_bytes}")
         self.memory.write(operand, span)
 
     def disjoint(self, n: int, writes: Iterable[Operand], others: Iterable[Operand]) -> None:
@@ -140,8 +164,9 @@ class _Verifier:
             self.write(n, buffer, self.span(buffer))
         for plan in inner.plans:
             verify_plan(plan)
-            if plan.arena_bytes > inner.arena.nbytes:
-                self.fail(n, f"an inner arena of {plan.arena_bytes} bytes in {inner.arena.nbytes}")
+            wanted, given = self.now(plan.arena_bytes), self.nbytes(inner.arena)
+            if wanted > given:
+                self.fail(n, f"an inner arena of {wanted} bytes in {given}")
 
     def launch(self, n: int, launch: Launch, taken: Mapping[Operand, Value]) -> None:
         """One kernel. `taken`: operands whose memory a result takes over."""
@@ -154,7 +179,7 @@ class _Verifier:
             written = taken.get(operand, operand)
             if written is not operand:
                 self.read(n, operand)
-                if not overwrites_safely(launch.kernel, k):
+                if not self.is_safe(launch.kernel, k):
                     self.fail(n, f"{written!r} is written over {operand!r}, which is still read")
                 if self.span(written) != self.span(operand):
                     self.fail(n, f"{written!r} is placed elsewhere than {operand!r}, whose memory it takes")
@@ -162,17 +187,20 @@ class _Verifier:
             if buffer.role != "in":
                 self.write(n, self.home(taken.get(operand, operand)), self.span(operand))
 
+    def is_safe(self, kernel: AnyKernel, buffer: int) -> bool:
+        """`overwrites_safely`, asked once of each kernel."""
+        found = self._safe.get((kernel, buffer))
+        if found is None:
+            found = self._safe[kernel, buffer] = overwrites_safely(kernel, buffer)
+        return found
+
     def outputs(self) -> None:
         """Each output in its place."""
         for k, value in enumerate(self.program.graph.outputs):
             home = self.program.memory_of(value)
-            want = _span(self.plan.output_place(k), nbytes_of(value))
+            want = self.span_at(self.plan.output_place(k), value)
             if want.start != want.stop and not self.memory.holds(home, want):
                 raise InternalError(f"invalid plan: output {k} is not in {self.plan.output_place(k)}")
-
-
-def _span(place: Place, nbytes: int) -> _Span:
-    return _Span((place.region, place.index), place.offset, place.offset + nbytes)
 
 
 def overwrites_safely(kernel: AnyKernel, buffer: int) -> bool:
