@@ -1,6 +1,7 @@
 """The short way into a small plan: one native segment, entered as a builtin function of Python.
 
-It holds the GIL from end to end, so that one arena serves all threads, and is for what takes microseconds only.
+It holds the GIL from end to end, so that one arena serves all threads of Python, and is for what takes microseconds
+only. What is worth sharing out is run by a team, as elsewhere.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from .buffers import ALIGNMENT
 from .cpu.builtin import builtin
+from .cpu.threads import pool
 from .encode import NativeSegment, Segment
 
 _MOST_BYTES: Final = 256 << 10  # that a call goes through
@@ -27,7 +29,7 @@ class DirectEntry:
         arena = np.empty(arena_bytes + ALIGNMENT, np.uint8)
         start = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
         self._kept = segment, arena
-        self.run = builtin(segment.address, start)
+        self.run = builtin(segment.address, start, pool.team(segment.is_shared))
 
     @staticmethod
     def suits(segments: Sequence[Segment], nbytes: int) -> bool:
@@ -35,4 +37,4 @@ class DirectEntry:
         if len(segments) != 1 or nbytes > _MOST_BYTES:
             return False
         (segment,) = segments
-        return isinstance(segment, NativeSegment) and not segment.is_shared and not segment.inner
+        return isinstance(segment, NativeSegment) and not segment.inner

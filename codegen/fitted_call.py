@@ -22,6 +22,7 @@ from .cpu import driver
 from .cpu.fitted import Array as Array
 from .cpu.fitted import Word as Word
 from .cpu.fitted import fitted
+from .cpu.threads import pool
 from .direct_entry import DirectEntry
 from .encode import NativeSegment
 from .executable import Executable
@@ -41,7 +42,7 @@ class FittedCall:
 
 def looks(words: Sequence[Word], arrays: Sequence[Array], items: int) -> FittedCall:
     """A call that only says whether the conditions hold."""
-    run = fitted(_NOTHING.ctypes.data, 0, words, (), arrays, items)
+    run = fitted(_NOTHING.ctypes.data, 0, words, (), arrays, items, pool.team(False))
     return FittedCall(run, (), (), (words, arrays))
 
 
@@ -69,6 +70,7 @@ def fitted_call(
     assert isinstance(segment, NativeSegment)
     arena = np.empty(executable._arena_bytes + ALIGNMENT, np.uint8)
     start = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
-    run = fitted(segment.address, start, words, arrays, others, items + len(made))
+    team = pool.team(segment.is_shared)
+    run = fitted(segment.address, start, words, arrays, others, items + len(made), team)
     places, kept = tuple([x[0] for x in executable._outputs]), (executable, arena, words, arrays, others)
     return FittedCall(run, places, tuple(made), kept)

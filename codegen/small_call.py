@@ -16,6 +16,7 @@ import numpy as np
 
 from .buffers import ALIGNMENT
 from .cpu.builtin import builtin
+from .cpu.threads import pool
 from .encode import NativeSegment
 from .executable import Executable
 
@@ -33,7 +34,7 @@ def small_call(executable: Executable) -> SmallCall | None:
         return None
     arena = np.empty(executable._arena_bytes + ALIGNMENT, np.uint8)
     start = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
-    runs = [builtin(s.address, start) for s in segments if isinstance(s, NativeSegment)]
+    runs = [builtin(s.address, start, pool.team(False)) for s in segments if isinstance(s, NativeSegment)]
     made = tuple([(shape, dtype) for _, shape, dtype, _ in executable._outputs])
     return SmallCall(tuple(runs), made, tuple(executable._constants), executable._first_output, (executable, arena))
 

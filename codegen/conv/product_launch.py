@@ -21,11 +21,12 @@ _PANEL_BYTES: Final = 48 << 10  # of the second factor, packed, in a piece of th
 _CHUNK_ROWS: Final = 256  # of the first factor in a task: a piece of them is a part of the second cache
 _PACKED_BYTES: Final = 128 << 10  # of the first factor, packed by a task
 _GROUP_BLOCKS: Final = 6  # of columns in a task, whose part of the result stays in the second cache
-_PACKING: Final = {STRAIGHT: 2.0, TURNED: 6.0, PACKED: 0.7}  # cycles per register of a factor, or for having it near
+_PACKING: Final = {STRAIGHT: 2.0, TURNED: 8.0, PACKED: 0.7}  # cycles per register of a factor, or for having it near
 _TURNING: Final = 8.0  # cycles per register of the first factor
 _NARROW: Final = 1.15  # the time of a tile of one register, beside that of each register of a wide one
-_TASK_CYCLES: Final = 600.0  # to take a task, and begin it
-_THREADS: Final = (2, 4, 8)  # among which tasks should come out even
+_TASK_CYCLES: Final = 1500.0  # to take a task, and begin it
+_SERIAL_CYCLES: Final = 30_000  # of sums that one thread does alone
+_THREADS: Final = {2: 4 / 7, 4: 2 / 7, 8: 1 / 7}  # among which tasks should come out even, and how much that counts
 _PACKED_AT_ONCE: Final = 1 << 14  # elements
 
 
@@ -86,10 +87,12 @@ def _cost(cut: Cut, p: Shape, tile: TileShape, lanes: int) -> float:
     wide, narrow = divmod(min(registers, math.ceil(registers / unit / cut.groups) * unit), tile.vectors)
     task = math.ceil(tiles / cut.chunks) * tile.rows * (wide * tile.vectors + narrow * _NARROW)
     tasks = cut.chunks * cut.groups
-    idle = sum(math.ceil(tasks / t) * t * task for t in _THREADS) / len(_THREADS) - p.rows * registers
+    idle = sum(math.ceil(tasks / t) * t * task * weight for t, weight in _THREADS.items()) - p.rows * registers
     packing = cut.chunks * registers * _PACKING[p.second]
     if p.turned:
         packing += cut.groups * p.rows / lanes * _TURNING
+    if p.inner * p.rows * registers < _SERIAL_CYCLES:
+        idle = task = 0.0
     return p.inner * (packing + idle + task / 8) + tasks * _TASK_CYCLES
 
 

@@ -1,6 +1,6 @@
 """The driver as a builtin function of Python, one for each piece of its code: a call costs a tenth of one by ctypes.
 
-    run = builtin(code address, arena)
+    run = builtin(code address, arena, team)
     run(arrays)     # True; False, with nothing done, if an array is not C-contiguous and aligned
 
 It holds the GIL, and its arena is its own, which is right for what takes microseconds.
@@ -51,8 +51,9 @@ def _build(module: ir.Module) -> None:
     b = ir.IRBuilder(function.append_basic_block("entry"))
     array, arrays = function.args
     cells = b.inttoptr(byte_cell(b, array, driver.ARRAY_DATA), PTR)
-    code, arena, enter, true, false = (cell(b, cells, k) for k in range(5))
-    done = call(b, driver.ENTER_TYPE, enter, [arrays, code, arena, I64(1), I64(0)])
+    code, arena, enter, true, false, team = (cell(b, cells, k) for k in range(6))
+    threads = (cell(b, b.inttoptr(team, PTR), k) for k in range(2))
+    done = call(b, driver.ENTER_TYPE, enter, [arrays, code, arena, *threads])
     give(b, b.select(b.icmp_signed("!=", done, I64(0)), true, false))
 
 
@@ -84,8 +85,8 @@ def builtin_of(address: int, cells: np.ndarray[Any, Any], several: bool = False)
     return made
 
 
-def builtin(code: int, arena: int) -> Callable[[list[Any]], bool]:
-    """The function that runs the driver's code at an address, with an arena at another."""
+def builtin(code: int, arena: int, team: int) -> Callable[[list[Any]], bool]:
+    """The function that runs the driver's code at an address, with an arena at another, and threads as `Pool.team`."""
     driver.load_driver()
-    cells = np.array([code, arena, driver.enter_address(), id(True), id(False)], np.int64)
+    cells = np.array([code, arena, driver.enter_address(), id(True), id(False), team], np.int64)
     return builtin_of(_module().address("jitgrad_call"), cells)

@@ -44,6 +44,7 @@ _NAME: Final = "jitgrad_driver"
 _GEMM_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR] * 13)
 _CALL_TYPE: Final = ir.FunctionType(ir.VoidType(), [I32])
 ENTER_TYPE: Final = ir.FunctionType(I64, [PTR, I64, I64, I64, I64])
+START_TYPE: Final = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64])
 
 # CPython's and NumPy's own layouts, stable since long before Python 3.11; `load_driver` checks them.
 _HEAD: Final = object.__basicsize__
@@ -83,9 +84,9 @@ def enter_address() -> int:
     return _module().address("jitgrad_enter")
 
 
-def run_address() -> int:
-    """The address of the loop over steps, `RUN_TYPE`, for what fills the table by itself."""
-    return _module().address("jitgrad_run")
+def start_address() -> int:
+    """The address of `start(code, table, threads, parallel_for)`, for what fills the table by itself."""
+    return _module().address("jitgrad_start")
 
 
 @functools.cache
@@ -107,7 +108,7 @@ def _check_layouts(enter: Enter) -> None:
 def _build(module: ir.Module) -> None:
     driver = _Driver(module)
     driver.build()
-    _build_enter(module, driver)
+    _build_enter(module, _build_start(module, driver))
     _build_gemm(module)
 
 
@@ -138,8 +139,23 @@ def _build_gemm(module: ir.Module) -> None:
     b.ret_void()
 
 
-def _build_enter(module: ir.Module, driver: _Driver) -> None:
-    """The entry point: a table of addresses on the stack, then the code, with a team if there are threads."""
+def _build_start(module: ir.Module, driver: _Driver) -> ir.Function:
+    """Runs code, with a team if there are threads."""
+    function = ir.Function(module, START_TYPE, "jitgrad_start")
+    code, table, threads, parallel_for = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    has_threads = b.and_(b.icmp_signed(">", threads, I64(1)), b.icmp_unsigned("!=", parallel_for, I64(0)))
+    with b.if_else(has_threads) as (many, one):
+        with many:
+            b.call(driver.team.gather, [code, table, threads, parallel_for])
+        with one:
+            b.call(driver.function, [code, table, I64(0)])
+    b.ret_void()
+    return function
+
+
+def _build_enter(module: ir.Module, run: ir.Function) -> None:
+    """The entry point: a table of addresses on the stack, then the code."""
     enter = ir.Function(module, ENTER_TYPE, "jitgrad_enter")
     entry, loop, good, ready, bad = (enter.append_basic_block(n) for n in ("entry", "loop", "good", "ready", "bad"))
     arrays, code, arena, threads, parallel_for = enter.args
@@ -160,13 +176,7 @@ def _build_enter(module: ir.Module, driver: _Driver) -> None:
     k.add_incoming(following, good)
     b.cbranch(b.icmp_signed("<", following, count), loop, ready)
     b.position_at_end(ready)
-    code = b.inttoptr(code, PTR)
-    has_threads = b.and_(b.icmp_signed(">", threads, I64(1)), b.icmp_unsigned("!=", parallel_for, I64(0)))
-    with b.if_else(has_threads) as (many, one):
-        with many:
-            b.call(driver.team.gather, [code, table, threads, parallel_for])
-        with one:
-            b.call(driver.function, [code, table, I64(0)])
+    b.call(run, [b.inttoptr(code, PTR), table, threads, parallel_for])
     b.ret(I64(1))
     b.position_at_end(bad)
     b.ret(I64(0))

@@ -1,6 +1,6 @@
 """The driver behind conditions: a builtin function that runs code only if words in memory are what they have to be.
 
-    run = fitted(code address, arena, words, arrays, number of items)
+    run = fitted(code address, arena, words, arrays, others, number of items, team)
     run(items)     # True; False, with nothing done, if a condition does not hold
 
 A *word* is eight bytes of a Python object: its class, or what a slot of it holds. An *array* is a NumPy array that
@@ -22,7 +22,7 @@ import numpy as np
 from . import driver
 from . import llvm_ir as ir
 from .builtin import FUNCTION_TYPE, builtin_of, give
-from .cells import I64, PTR, RUN_TYPE, Counted, at, byte_cell, call, cell
+from .cells import I64, PTR, Counted, at, byte_cell, call, cell
 from .kernels import compile_module
 from .target import CompiledModule
 
@@ -31,7 +31,7 @@ _CLASS: Final = _HEAD - 8
 _LIST_LENGTH, _LIST_ITEMS = _HEAD, _HEAD + 8
 _NDIM, _DIMS, _DTYPE, _FLAGS = (_HEAD + k for k in (8, 16, 40, 48))
 _NDIM_BITS, _FLAG_BITS = (1 << 32) - 1, 0x0501  # C-contiguous, aligned and writeable
-_HEADER, _FIXED_CELLS, _WORD_CELLS, _ARRAY_CELLS = 11, 2, 6, 7
+_HEADER, _FIXED_CELLS, _WORD_CELLS, _ARRAY_CELLS = 12, 2, 6, 7
 _ITEM: Final = 0  # instead of an address: the object is one of the items
 
 
@@ -98,7 +98,7 @@ def _build(module: ir.Module) -> None:
     b = ir.IRBuilder(start)
     cells = b.inttoptr(byte_cell(b, holder, driver.ARRAY_DATA), PTR)
     numbers = [cell(b, cells, k) for k in range(_HEADER)]
-    code, arena, run, true, false, given, fixed, words, regions, arrays, ndarray = numbers
+    code, arena, start_code, true, false, given, fixed, words, regions, arrays, ndarray, team = numbers
     _go_on(b, bad, b.icmp_signed("==", byte_cell(b, items, _LIST_LENGTH), given))
     first = b.inttoptr(byte_cell(b, items, _LIST_ITEMS), PTR)
     base = at(b, cells, _HEADER)
@@ -114,7 +114,8 @@ def _build(module: ir.Module) -> None:
         found = _array(b, bad, at(b, base, b.mul(k, I64(_ARRAY_CELLS))), first, cells, ndarray)
         b.store(found, at(b, table, b.add(k, b.zext(b.icmp_signed(">=", k, regions), I64))))
     b.store(arena, at(b, table, regions))
-    call(b, RUN_TYPE, run, [b.inttoptr(code, PTR), table, I64(0)])
+    threads = (cell(b, b.inttoptr(team, PTR), k) for k in range(2))
+    call(b, driver.START_TYPE, start_code, [b.inttoptr(code, PTR), table, *threads])
     give(b, true)
     b.position_at_end(bad)
     give(b, false)
@@ -198,9 +199,16 @@ def _through(b: ir.IRBuilder, bad: ir.Block, address: ir.Value, slot: ir.Value) 
 
 
 def fitted(
-    code: int, arena: int, words: Sequence[Word], regions: Sequence[Array], others: Sequence[Array], items: int
+    code: int,
+    arena: int,
+    words: Sequence[Word],
+    regions: Sequence[Array],
+    others: Sequence[Array],
+    items: int,
+    team: int,
 ) -> Callable[[list[Any]], bool]:
     """The function of a list of so many `items` that runs the driver's code on `regions`; the arena is the last one.
+    Threads are as `Pool.team` says.
 
     `others` are arrays that are only looked at. What `words` and arrays name must outlive it, and so must `code` and
     `arena`.
@@ -209,7 +217,7 @@ def fitted(
     arrays = (*regions, *others)
     fixed, moving = [w for w in words if w.is_fixed], [w for w in words if not w.is_fixed]
     counts = [items, len(fixed), len(moving), len(regions), len(arrays)]
-    cells = [code, arena, driver.run_address(), id(True), id(False), *counts, id(np.ndarray)]
+    cells = [code, arena, driver.start_address(), id(True), id(False), *counts, id(np.ndarray), team]
     cells += [c for word in fixed for c in (id(word.owner) + word.offset, word.expected)]
     cells += [c for word in moving for c in word.cells()]
     start, dims = len(cells), list[int]()

@@ -50,6 +50,8 @@ class Pool:
 
     `lock` is to be held, without waiting for it, by whoever uses a pool that serves one caller at a time; those who
     don't get it run their loops themselves. `None` for TBB's.
+
+    Native code that asks for threads by itself reads their number and the entry at each call: see `team`.
     """
 
     def __init__(self) -> None:
@@ -58,6 +60,7 @@ class Pool:
         self._threads = 0
         self._entry: int | None = None
         self._loaded: list[Any] = []
+        self._team, self._alone = (ctypes.c_int64 * 2)(1, 0), (ctypes.c_int64 * 2)(1, 0)
 
     @property
     def num_threads(self) -> int:
@@ -71,6 +74,7 @@ class Pool:
         if count < 1:
             raise ValueError(f"the number of threads must be at least 1, not {count}")
         self._threads = count
+        self._publish()
 
     @property
     def parallel_for(self) -> int:
@@ -79,7 +83,21 @@ class Pool:
             with self._starting:
                 if self._entry is None:
                     self._entry = self._start()
+                    self._publish()
         return self._entry
+
+    def team(self, is_shared: bool) -> int:
+        """The address of two cells: the threads that a call may use, and the entry. One thread if it shares nothing.
+
+        One, too, where the pool serves one caller at a time.
+        """
+        if is_shared and self.parallel_for:
+            return ctypes.addressof(self._team)
+        return ctypes.addressof(self._alone)
+
+    def _publish(self) -> None:
+        entry = self._entry if self.lock is None else 0
+        self._team[:] = [self.num_threads, entry] if entry else [1, 0]
 
     def _start(self) -> int:
         library = _load_tbb()
@@ -98,6 +116,7 @@ class Pool:
     def _abandon(self) -> None:
         """After fork: the threads of the simple pool stayed behind."""
         self._entry, self.lock = 0, None
+        self._publish()
 
 
 def _layer(name: str) -> Any:

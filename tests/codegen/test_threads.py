@@ -1,10 +1,12 @@
 """Threads: how many, the same bits with any number, several Python threads at once, fork."""
 
+import ctypes
 import os
 import subprocess
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,29 @@ def formula(b, x, y):
 
 
 TYPES = [f32(500, 500)] * 2
+
+
+def test_small_plans_that_are_shared_out_are_entered_by_the_short_way():
+    """With as many threads as there are at the call, and from several Python threads at once."""
+    run = compile_graph(build([f32(100, 100)] * 2, lambda b, x, y: b(MatMul(), x, y)))
+    inputs = arrays([f32(100, 100)] * 2)
+    want = run(inputs)[0].copy()
+    for _ in range(40):
+        run(inputs)
+    assert run._is_shared and run._direct is not None
+    for count in (1, 2, 5):
+        set_num_threads(count)
+        np.testing.assert_array_equal(run(inputs)[0], want)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: run(inputs)[0], range(200)):
+            np.testing.assert_array_equal(found, want)
+
+
+def test_native_code_is_told_of_threads():
+    address = threads.pool.team(True)
+    set_num_threads(3)
+    assert list((ctypes.c_int64 * 2).from_address(address)) in ([3, threads.pool.parallel_for], [1, 0])
+    assert list((ctypes.c_int64 * 2).from_address(threads.pool.team(False))) == [1, 0]
 
 
 def test_any_number_of_threads_gives_the_same_bits():
