@@ -21,7 +21,7 @@ from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Const, Expr
 
 from ..loops import walk
-from ..loops.analysis import ANY_LOAD, Dependencies, Dependency, stride
+from ..loops.analysis import ANY_LOAD, Dependencies, Dependency, step, stride
 from ..loops.ir import AccRef, Kernel, Load, LoopVar, Param, Slot, Store
 from . import abi
 from . import emit_convert as conv
@@ -314,6 +314,9 @@ class ValueEmitter:
             whole = b.load(self._address(expr.buffer, last), typ=memory, align=expr.dtype.itemsize)
             order = types.lane_order(tuple(reversed(range(lanes))))
             return b.shuffle_vector(whole, types.undefined(memory), order)
+        apart = self._step(expr.args[0]) if active is None else None
+        if apart is not None:
+            return self._one_by_one(expr, self.value(apart, 1), memory)
         index = self.value(expr.args[0], lanes)
         if mask is None and self.scope.mask is not None:  # idle lanes read what the first reads
             first = types.splat(b, b.extract_element(index, I32(0)), lanes)
@@ -321,6 +324,18 @@ class ValueEmitter:
         every = active or splat_constant(I1, 1, lanes)
         pointers = self._address(expr.buffer, index)
         return self._masked("gather", memory, [pointers, I32(expr.dtype.itemsize), every, _zeros(memory)])
+
+    def _one_by_one(self, expr: Load, apart: ir.Value, memory: ir.Type) -> ir.Value:
+        """Elements at equal distances: as many loads, which many processors do in a third of a gather's time."""
+        b, dtype = self.builder, expr.dtype
+        one = memory_type(dtype, 1)
+        address = self._address(expr.buffer, self.value(expr.args[0], 1))
+        found: ir.Value = types.undefined(memory)
+        for lane in range(memory.count):
+            if lane:
+                address = b.gep(address, [apart], source_etype=one)
+            found = b.insert_element(found, b.load(address, typ=one, align=dtype.itemsize), I32(lane))
+        return found
 
     def _readable(self, address: ir.Value, expr: Load, active: ir.Value) -> ir.Value:
         """`address`, or the buffer's own where no lane is active.
@@ -367,6 +382,13 @@ class ValueEmitter:
             if kind == "acc" and self.accumulator(int(name)).lanes > 1:
                 return None  # a position that each lane has found for itself
         return stride(index, self.scope.vector)
+
+    def _step(self, index: Expr) -> Expr | None:
+        """The distance between lanes, if it is the same for all."""
+        assert self.scope.vector is not None
+        if any(kind == "acc" for kind, _ in self.dependencies.of(index)):
+            return None
+        return step(index, self.scope.vector)
 
     def _both(self, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
         return a if b is None else b if a is None else self.builder.and_(a, b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from jitgrad.ir import scalar
 from jitgrad.ir.scalar import Const, Expr, Fn
 
 from . import walk
@@ -78,4 +79,25 @@ def stride(index: Expr, var: LoopVar) -> int | None:
             return a * int(index.args[1].value)
         case Fn.MUL, [0, int(b)] if isinstance(index.args[0], Const):
             return b * int(index.args[0].value)
+    return None
+
+
+def step(index: Expr, var: LoopVar) -> Expr | None:
+    """How many elements `index` moves when `var` grows by one, as an expression without `var`; `None` where there is
+    none: `index` is not affine in `var`, or depends on memory."""
+    if index is var:
+        return scalar.const(1)
+    if isinstance(index, Load):
+        return None
+    if stride(index, var) == 0:
+        return scalar.const(0)
+    match index.fn, [step(a, var) for a in index.args]:
+        case Fn.ADD, [Expr() as a, Expr() as b]:
+            return a + b
+        case Fn.SUB, [Expr() as a, Expr() as b]:
+            return a - b
+        case Fn.MUL, [Expr() as a, Expr()] if stride(index.args[1], var) == 0:
+            return a * index.args[1]
+        case Fn.MUL, [Expr(), Expr() as b] if stride(index.args[0], var) == 0:
+            return index.args[0] * b
     return None

@@ -9,6 +9,8 @@ from codegen.kernels import ZERO, I, all_options, equal, run_both, sample
 from jitgrad.codegen.cpu import kernels, target
 from jitgrad.codegen.cpu.emit import emit_kernel
 from jitgrad.codegen.cpu.emit_square import square_of
+from jitgrad.codegen.cpu.options import EmitOptions
+from jitgrad.codegen.loops.analysis import step
 from jitgrad.codegen.loops.ir import (
     Buffer,
     Init,
@@ -160,6 +162,19 @@ def test_strides_of_loads(step, dtype, options):
     )  # fmt: skip
     out = np.zeros(size, dtype.np)
     exact(*run_both(kernel, [sample(dtype, 3 * size), out], [size, size - 1, 3, 10], options=options))
+
+
+def test_what_lies_at_equal_distances_is_not_gathered():
+    """But in the rest of a loop, under its mask."""
+    value = load(0, F32, I * slot(1) + slot(2))
+    kernel = Kernel(
+        (Buffer(F32, "in"), Buffer(F32, "out")), 3, (), (loop(I, slot(0), Store(1, I, value), kind="vector"),)
+    )
+    options = EmitOptions("default", 256, True)
+    module = target.new_module("strided")
+    emit_kernel(module, "strided", kernel, options)
+    assert len(re.findall("call .*llvm.masked.gather", str(module))) == 1
+    assert step(value.args[0], I) is not None and step(I * I, I) is None and step(load(1, I64, I), I) is None
 
 
 @OPTIONS
