@@ -31,7 +31,9 @@ DTypes: TypeAlias = frozenset[Any]
 
 _NONE: DTypes = frozenset()
 _REFUSED = (ValueError, TypeError, OverflowError, RuntimeWarning, FloatingPointError)
-_SMALL = 16384  # elements; above, generated kernels are faster than NumPy
+_SMALL = 40_000  # elements; above, generated kernels are faster than NumPy
+_SMALL_OTHER = 16384  # the same of reductions and matrices
+_CLAMPED = 1 << 20
 _FINITE = 3e38  # below, numbers are finite in float32
 _F32, _F64, _I64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 _ONE = np.ones(1, np.float32)
@@ -68,7 +70,8 @@ def _native(op: Op, function: Any, arity: int, integers: bool) -> Any:
     kept: Any = None
     if isinstance(op, Pointwise) and op.differentiable and not op.copies_on_write:
         kept = [_Residuals(op, needs).find(*[_ONE] * arity) for needs in _NEEDS[arity]]
-    return native_op(op, function, arity, _SMALL, kept, integers)
+    limit = _SMALL if isinstance(op, Pointwise) else _SMALL_OTHER
+    return native_op(op, function, arity, limit, kept, integers)
 
 
 def _two_natively(op: Op, function: Any, python: Binary, integers: bool = False, swapped: bool = False) -> Binary:
@@ -242,6 +245,7 @@ def binary_method(op: Op, slow: Binary, exact: DTypes = _NONE, weak: DTypes = _N
     instead of the op's own NumPy function.
     """
     ufunc, differentiable = function or _numpy_function(op), op.differentiable
+    limit = _SMALL if isinstance(op, Pointwise) else _SMALL_OTHER
     record_binary, record_with_number = _binary_recorder(op), _number_recorder(op, True)
 
     def method(self: Any, other: Any) -> Any:
@@ -256,11 +260,11 @@ def binary_method(op: Op, slow: Binary, exact: DTypes = _NONE, weak: DTypes = _N
                 return slow(self, other)
         elif kind is Tensor or isinstance(other, Tensor):
             y = other._data
-            if y.dtype is not dtype or y.size > _SMALL or not (dtype is _F32 or dtype is _F64 or dtype in exact):
+            if y.dtype is not dtype or y.size > limit or not (dtype is _F32 or dtype is _F64 or dtype in exact):
                 return slow(self, other)
         else:
             return slow(self, other)
-        if mode.tracer is not None or x.size > _SMALL:
+        if mode.tracer is not None or x.size > min(limit, _SMALL):
             return slow(self, other)
         try:
             out = ufunc(x, y)
@@ -317,13 +321,14 @@ def unary_method(op: Op, slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A Tensor method `(self)` for `op` on small float32 and float64 tensors; `slow` takes the rest."""
     function = _numpy_function(op)
     differentiable = op.differentiable
+    limit = _SMALL if isinstance(op, Pointwise) else _SMALL_OTHER
     record_unary = _unary_recorder(op)
 
     def method(self: Any) -> Any:
         mode = local.mode
         x = self._data
         dtype = x.dtype
-        if (dtype is not _F32 and dtype is not _F64) or mode.tracer is not None or x.size > _SMALL:
+        if (dtype is not _F32 and dtype is not _F64) or mode.tracer is not None or x.size > min(limit, _SMALL):
             return slow(self)
         try:
             out = function(x)
@@ -360,19 +365,27 @@ def add_small(t: Any, addend: Any) -> bool:
     return True
 
 
-def clamp_small(t: Any, least: Any, most: Any) -> Any:
-    """`t.clamp(least, most)` of a small float tensor and finite numbers, unrecorded; None for all else."""
+def clamp_plainly(t: Any, least: Any, most: Any) -> Any:
+    """`t.clamp(least, most)` of a float tensor and finite numbers, unrecorded; None for all else."""
     x = t._data if isinstance(t, Tensor) else None
-    if x.__class__ is not _ndarray or x.size > _SMALL or (x.dtype is not _F32 and x.dtype is not _F64):
+    if x.__class__ is not _ndarray or x.size > _CLAMPED or (x.dtype is not _F32 and x.dtype is not _F64):
         return None
     mode = local.mode
     if mode.tracer is not None or (t._requires_grad and mode.grad):
         return None
-    for bound, is_beyond in ((least, np.less), (most, np.greater)):
+    for bound, choose, is_beyond in ((least, np.maximum, np.less), (most, np.minimum, np.greater)):
         if bound is None:
             continue
         if (bound.__class__ is not float and bound.__class__ is not int) or not -_FINITE < bound < _FINITE:
             return None
         limit = x.dtype.type(bound)
-        x = np.where(is_beyond(x, limit), limit, x)  # so that NaN stays, and a zero its sign
+        if limit == 0 and (np.signbit(limit) or _has_negative_zero(x)):
+            x = np.where(is_beyond(x, limit), limit, x)  # so that a zero keeps its sign
+        else:
+            x = _asarray(choose(x, limit, out=None if x is t._data else x))  # a tenth of the time; NaN stays
     return wrap(x)
+
+
+def _has_negative_zero(x: Any) -> bool:
+    bits = x.view(np.int32 if x.dtype is _F32 else np.int64)
+    return bool((bits == np.iinfo(bits.dtype).min).any())

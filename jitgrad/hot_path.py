@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CALLS = 500  # from the one on, which together take about as long as capturing and compiling, it is native
 SMALL = 16384  # elements; above, the ops by themselves are kernels
+_AS_A_CALL = 2048  # elements, which take NumPy about as long as a call
 _KEPT = 256  # combinations of types of one function
 _FEW = 256  # elements of a tensor that is kept to be copied
 _PLAIN = frozenset((int, bool, str, type(None), DType))
@@ -135,7 +136,8 @@ def hot(f: F) -> F:
             return f(*args, **kwargs)
         found = get(whole := tuple(key))
         if found.__class__ is int:
-            calls.put(whole, found + 1 if found < calls_needed() else Capture.make(f, args, kwargs) or False)
+            found += 1 + sum([x.size for x in arrays]) // _AS_A_CALL
+            calls.put(whole, found if found <= calls_needed() else Capture.make(f, args, kwargs) or False)
         elif found:
             out = found(tensors, arrays)
             return out if out is not None else _of_strided(f, args, kwargs, tensors, found, calls, whole)

@@ -15,7 +15,7 @@ from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
 from jitgrad.ir.control import Scan
 from jitgrad.ir.dtypes import float64
-from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, View
+from jitgrad.ir.op import IndexMap, Op, Pointwise, Reduction, ScatterOp, View
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.random import RandomInt, RandomNormal, RandomOp, RandomUniform
 from jitgrad.ir.ops.special_function import SinglePrecisionFunction
@@ -26,7 +26,7 @@ from .hot_path import calls_needed
 from .memo import Memo
 
 _PRIMITIVE = 1 << 17  # elements read and written, from which a kernel is used
-_COMPOSITE = 1 << 14
+_COMPOSITE = 1 << 14  # also reductions, and what adds up by an index, for which NumPy has to sort
 _PRODUCT = 1 << 18  # multiplications
 _DRAWN = 1 << 12  # random numbers that are the same to the bit in kernels, which take a tenth of NumPy's time
 _AT_ONCE = 1 << 20
@@ -86,8 +86,10 @@ def _takes(op: Op, total: int, operands: tuple[TensorType, ...]) -> bool:
         return False
     if isinstance(op, Scan) or _is_exact_draw(op):
         return True
-    if isinstance(op, (Pointwise, Reduction, IndexMap)):
+    if isinstance(op, (Pointwise, IndexMap)):
         return total >= _PRIMITIVE
+    if isinstance(op, (Reduction, ScatterOp)):
+        return True
     if isinstance(op, MatMul):  # not for speed: NumPy's BLAS has threads of its own, which stall on a busy machine
         return operands[0].numel * operands[1].shape[-1] >= _PRODUCT and operands[0].dtype.is_floating_point
     return type(op).has_decomposition()

@@ -16,7 +16,7 @@ from jitgrad.ir.ops.select import Convert, Where
 
 from ..dispatch import apply, beside
 from ..errors import located
-from ..fast_path import binary_method, clamp_small, unary_method
+from ..fast_path import binary_method, clamp_plainly, unary_method
 from ..hot_path import hot
 from ..promotion import Number, number_dtype, result_dtype
 from ..tensor import Tensor
@@ -249,7 +249,7 @@ def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None)
     """
     if min is None and max is None:
         raise located(OperationError("clamp: At least one of 'min' or 'max' must not be None"))
-    small = clamp_small(input, min, max)
+    small = clamp_plainly(input, min, max)
     if small is not None:
         return small
     bounds = [operand(x, "clamp", i) for i, x in ((2, min), (3, max)) if x is not None]

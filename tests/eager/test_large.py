@@ -72,3 +72,31 @@ def test_draws_of_some_thousand_numbers_are_the_same_by_kernels():
             jg.rand(3)
             seen.append((draw().float().numpy().tobytes(), jg.random.default_generator.offset))
         assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("count", [(), 5, 5000, 50_000, 2_000_000])
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-0.0, None), (None, 0.0), (0.25, 0.5), (0.5, 0.25), (-1, None)])
+def test_clamped_zeros_keep_their_sign(count, bounds):
+    """What is not beyond a bound stays as it is to the bit, NaN and negative zeros too."""
+    x = np.resize(np.float32([-0.0, 0.0, np.nan, -2, 0.3, 7]), count)
+    want = x
+    for bound, beyond in zip(bounds, (np.less, np.greater), strict=True):
+        if bound is not None:
+            want = np.where(beyond(want, np.float32(bound)), np.float32(bound), want)
+    t = jg.from_numpy(x.copy())
+    assert jg.clamp(t, *bounds).numpy().tobytes() == want.tobytes()
+    assert t.numpy().tobytes() == x.tobytes()
+
+
+def test_scattering_many_elements():
+    """A kernel from the second call on."""
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, 100, (100, 100))
+    base, source = rng.uniform(size=(2, 100, 100))
+    want = base.copy()
+    np.add.at(want, (np.arange(100)[:, None], index), source)
+    for _ in range(4):
+        got = jg.from_numpy(base).scatter_add(1, jg.from_numpy(index), jg.from_numpy(source))
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
+    with pytest.raises((IndexError, RuntimeError)):
+        jg.from_numpy(base).scatter_add(1, jg.from_numpy(index + 100), jg.from_numpy(source))
