@@ -100,9 +100,10 @@ def attribute_names(code: types.CodeType) -> frozenset[str]:
     names: set[str] = set()
     for current in _with_inner(code):
         for i in dis.get_instructions(current):
-            if i.opname in _ATTRIBUTES:
+            kind = i.opname
+            if kind in _ATTRIBUTES:
                 names.add(i.argval)
-            elif i.opname == "MATCH_CLASS":
+            elif kind == "MATCH_CLASS":
                 names.add(_BY_PATTERN)
         names.update(DYNAMIC.intersection(current.co_names))
     return frozenset(names)

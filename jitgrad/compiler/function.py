@@ -14,7 +14,7 @@ from typing import Any
 
 from jitgrad.ir.collection import PAUSE
 from jitgrad.ir.config import config
-from jitgrad.ir.errors import ArgumentError, CompileError
+from jitgrad.ir.errors import ArgumentError, CompileError, JitgradError
 from jitgrad.ir.graph import Value
 
 from .. import pytree
@@ -40,7 +40,7 @@ from .results import unrepeatable
 from .retrace import Rerun, Retracer
 from .shortcut import make_shortcut
 from .shortcut_code import MISSED, Shortcuts
-from .specialise import REFUSED, Escapes, Specialisation, finish, specialise
+from .specialise import REFUSED, Escapes, Specialisation, finish, specialise, uncounted
 from .tracer import Tracer
 from .tree import Tree, Unknown, ends, graft, varies, walk
 
@@ -151,10 +151,9 @@ class CompiledFunction(StandsForFunction):
             del given, named
             _settle(tracer)
         except BaseException as error:
-            if isinstance(error, Refused):
-                mode.tracer = None
-                error.__cause__ = error.with_traceback(None).__cause__.with_traceback(None)  # frames hold tensors
-                return self._after_refusal(tracer, key, args, kwargs)
+            instead = self._instead_of_error(error, hooks, tracer, key, args, kwargs)
+            if instead is not MISSED:
+                return instead
             tracer.begun.undo() if self._fullgraph else _settle(tracer, always=True)
             raise
         finally:
@@ -178,6 +177,29 @@ class CompiledFunction(StandsForFunction):
             return result
         tracer.begun.undo()
         return self._f(*args, **kwargs)
+
+    def _instead_of_error(
+        self, error: BaseException, hooks: Any, tracer: Tracer, key: Any, args: Any, kwargs: Any
+    ) -> Any:
+        """What the call gives eagerly, or traced where only floats will do with those; `MISSED` if the error stands."""
+        mode = local.mode
+        if isinstance(error, Refused):
+            mode.tracer = None
+            error.__cause__ = error.with_traceback(None).__cause__.with_traceback(None)  # frames hold tensors
+            return self._after_refusal(tracer, key, args, kwargs)
+        varying = self._numbers.of(key[0])
+        if not varying or not isinstance(error, Exception) or isinstance(error, JitgradError):
+            return MISSED
+        mode.tracer = None
+        if tracer.lost is not None or self._what_changed(tracer, key, (args, kwargs)) is not None:
+            mode.tracer = tracer
+            return MISSED
+        tracer.begun.undo()
+        uncounted(tracer)
+        self._numbers.fix(key[0], varying)
+        self._shortcuts = Shortcuts()
+        mode.watch(hooks)
+        return self.call_at_length(args, kwargs)
 
     def _finish(
         self, tracer: Tracer, key: Any, leaves: Sequence[Any], result: Any, reason: str | None, trace_ms: float
@@ -230,22 +252,9 @@ class CompiledFunction(StandsForFunction):
 
     def _why_not_replayable(self, tracer: Tracer, key: Any, call: Any, box: list[Any]) -> str | None:
         """Effects on Python objects that a replay would lose."""
-        for thing, epoch in tracer.touched.values():
-            if thing._epoch != epoch:
-                return f"the call changed attributes of {type(thing).__name__}"
-        changed = tracer.surroundings.changed()
+        changed = self._what_changed(tracer, key, call)
         if changed is not None:
             return f"the call changed {changed}"
-        leaves, structure = flatten_call(*call)
-        if structure != key[0] or any(
-            x is not y for x, y in zip(leaves, tracer.leaves, strict=True) if isinstance(x, Tensor)
-        ):
-            return "the call changed its arguments"
-        key_now = call_key(self._f, leaves, structure, self._numbers.of(structure))
-        key = tracer.begun.key(key)
-        if key_now != key:
-            same_values = key_now[2] == key[2]
-            return "the call changed " + ("its arguments or modes" if same_values else "Python values it depends on")
         if any(sys.getrefcount(array) <= _OWN_REFERENCES for array in tracer.arrays):
             return "a NumPy array made during the call became a tensor"
         if tracer.arrays and tracer.changed_array([s.tensor for s in tracer.outside.values()]):
@@ -259,6 +268,25 @@ class CompiledFunction(StandsForFunction):
             gc.collect()
             if _escaping(tracer, kept):
                 return "tensors made by the call are kept by Python objects outside it"
+        return None
+
+    def _what_changed(self, tracer: Tracer, key: Any, call: Any) -> str | None:
+        """What the call goes by that is no longer as it was before."""
+        for thing, epoch in tracer.touched.values():
+            if thing._epoch != epoch:
+                return f"attributes of {type(thing).__name__}"
+        changed = tracer.surroundings.changed()
+        if changed is not None:
+            return changed
+        leaves, structure = flatten_call(*call)
+        if structure != key[0] or any(
+            x is not y for x, y in zip(leaves, tracer.leaves, strict=True) if isinstance(x, Tensor)
+        ):
+            return "its arguments"
+        key_now = call_key(self._f, leaves, structure, self._numbers.of(structure))
+        key = tracer.begun.key(key)
+        if key_now != key:
+            return "its arguments or modes" if key_now[2] == key[2] else "Python values it depends on"
         return None
 
     def _run_python_from_now_on(self, key: Any, reason: str, location: str | None) -> None:

@@ -1,7 +1,7 @@
 """Which floats among a function's arguments are numbers that each call gives, and not part of the key.
 
 A float counts as one from the second value on, if it is an argument of its own. If the trace finds that the function
-needs to know the number itself, the float is part of the key again.
+needs to know the number itself, the float is part of the key again; so it is if the trace fails, with nothing changed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from .tracer import Tracer
 
 _MOST_STRUCTURES = 64
 _NONE: frozenset[int] = frozenset()
+_BY_TYPE = frozenset({"type", "sleep"})  # to these a stand-in is no float; where else that is so, an error tells
 
 
 class VaryingNumbers:
@@ -38,7 +39,7 @@ class VaryingNumbers:
             self._seen.clear()
         found = varying_floats(old, key, leaves) - self._fixed.get(structure, _NONE)
         found &= {i for i, _ in _own_arguments(args, kwargs)}
-        if not found or "type" in reads.mentioned:  # a stand-in is no float to that
+        if not found or not reads.mentioned.isdisjoint(_BY_TYPE):
             return False
         self._varying[structure] = self.of(structure) | found
         return True

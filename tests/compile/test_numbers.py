@@ -1,6 +1,11 @@
 """Floats among the arguments are numbers that each call gives: few traces, two kernels at most."""
 
+import datetime
+import decimal
+import json
 import math
+import statistics
+import time
 
 import numpy as np
 import pytest
@@ -141,3 +146,39 @@ def test_attributes_that_are_only_written():
             yield f(X), holder.flag
 
     agree(program)
+
+
+@pytest.mark.filterwarnings("ignore:.*Python runs at each call")
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, s: (x * s, json.dumps({"s": s})),
+        lambda x, s: (x * s, str(decimal.Decimal(s))),
+        lambda x, s: x * statistics.mean([s, 1.0]),
+        lambda x, s: x * datetime.timedelta(seconds=s).total_seconds(),
+        lambda x, s: (x * s, time.sleep(s * 1e-6)),
+    ],
+)
+def test_functions_that_take_only_floats(f):
+    compiled = jg.compile(f)
+    for s in (0.5, 1.5, 2.5, 0.5, 1.5):
+        x = jg.arange(3.0)
+        want, got = f(x, s), compiled(x, s)
+        assert str(got) == str(want)
+
+
+def test_errors_with_numbers_leave_what_eager_code_leaves():
+    seen = []
+
+    @jg.compile
+    def f(x, s):
+        seen.append(s)
+        x.add_(s)
+        raise KeyError(s)
+
+    x = jg.zeros(2)
+    for n, s in enumerate((0.5, 1.5, 2.5)):
+        with pytest.raises(KeyError):
+            f(x, s)
+        assert len(seen) == n + 1
+    assert x.tolist() == [4.5, 4.5]
