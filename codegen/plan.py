@@ -163,6 +163,7 @@ class _Planner:
         self.last_use = {v: n for n, reads in enumerate(self.reads) for v in reads}
         self.outputs = [program.memory_of(v) for v in program.graph.outputs]
         self.lowerings: dict[KernelStep, GroupLowering] = {}
+        self.last_host = max((n for n, s in enumerate(program.steps) if _needs_host(s)), default=-1)
         self.claimed: dict[Value, int] = {}  # value -> the output it is computed for
 
     def run(self) -> Plan:
@@ -203,7 +204,7 @@ class _Planner:
         Not before steps of the host, which may raise: a call that fails has changed no input.
         """
         last = self.last_use.get(old, -1)
-        if old in self.outputs or last > n or any(map(_needs_host, self.program.steps[n + 1 :])):
+        if old in self.outputs or last > n or self.last_host > n:
             return False
         return last < n or self._take_over(n, old, new)
 

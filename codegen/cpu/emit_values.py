@@ -171,12 +171,10 @@ class ValueEmitter:
     def _lookup(self, expr: Expr, lanes: int) -> ir.Value | None:
         if isinstance(expr, Const):
             return constant(expr.value, expr.dtype, lanes)
-        key = (expr, lanes)
-        for scope in self.scope.chain():
-            value = scope.values.get(key)
-            if value is not None:
-                return value
-        return None
+        key, scope = (expr, lanes), self.scope
+        while (value := scope.values.get(key)) is None and scope.parent is not None:
+            scope = scope.parent
+        return value
 
     def _missing(self, root: Expr, lanes: int) -> list[Expr]:
         """What must be emitted for `root`, operands first; indices of loads are left to the loads."""

@@ -12,6 +12,7 @@ very iteration that needs it. Groups are never allowed to depend on each other i
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -86,7 +87,13 @@ class Group:
     @property
     def index(self) -> tuple[LoopVar, ...]:
         """The group's own index variables."""
-        return tuple(loop_var(f"d{k}") for k in range(len(self.domain)))
+        return _variables(len(self.domain))
+
+
+@functools.cache
+def _variables(rank: int) -> tuple[LoopVar, ...]:
+    """The variables of a domain of `rank` axes."""
+    return tuple([loop_var(f"d{k}") for k in range(rank)])
 
 
 def template_of(domain: Shape, axes: tuple[int, ...] | None) -> Template:
@@ -100,10 +107,11 @@ def template_of(domain: Shape, axes: tuple[int, ...] | None) -> Template:
 
 def outer_index(group: Group, rank: int) -> tuple[Expr, ...] | None:
     """The index of an outer value of `rank` axes: kept axes alone, or reduced ones at 0 as well."""
-    if rank == len(group.domain):
-        return tuple(v if k in group.kept else ZERO for k, v in enumerate(group.index))
-    if rank == len(group.kept):
-        return tuple(group.index[k] for k in group.kept)
+    index, kept = group.index, group.kept
+    if rank == len(index):
+        return tuple([v if k in kept else ZERO for k, v in enumerate(index)])
+    if rank == len(kept):
+        return tuple([index[k] for k in kept])
     return None
 
 

@@ -32,20 +32,20 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
 
 def postorder(roots: Iterable[Expr]) -> list[Expr]:
     """Every distinct expression under `roots`, operands before users."""
-    seen: set[Expr] = set()
-    order: list[Expr] = []
+    order: dict[Expr, None] = {}
     stack = list(roots)[::-1]
     while stack:
-        expr = stack[-1]
-        if expr not in seen:
-            missing = [a for a in expr.args if a not in seen]
+        expr = stack.pop()
+        if expr in order:
+            continue
+        if args := expr.args:
+            missing = [a for a in args if a not in order]
             if missing:
+                stack.append(expr)
                 stack += missing[::-1]
                 continue
-            seen.add(expr)
-            order.append(expr)
-        stack.pop()
-    return order
+        order[expr] = None
+    return list(order)
 
 
 def stored_buffers(body: Iterable[Stmt]) -> frozenset[int]:

@@ -14,7 +14,7 @@ from jitgrad.ir.scalar import Expr, Fn
 from jitgrad.ir.tracked import computed
 
 from ..fuse.classify import cost
-from ..fuse.element import Element, Index, element, postorder, rebuild
+from ..fuse.element import Element, Index, element, postorder, rebuild, walk
 from ..fuse.groups import Group, Level, outer_index, variables_of
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
@@ -37,6 +37,7 @@ class GroupLowering:
     bindings: dict[int, AccRef] = field(default_factory=dict)  # outer values, by number
     _resolved: dict[int, Expr] = field(default_factory=dict)
     _roots: dict[int, Root] = field(default_factory=dict)
+    _reads: dict[int, dict[Value, list[Element]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for root in self.group.roots:
@@ -91,6 +92,16 @@ class GroupLowering:
             found = self._resolve(root.expr, variables_of(self.group, root, level))
             self._resolved[root.number] = found
         return found
+
+    def reads_of(self, root: Root, value: Value) -> list[Element]:
+        """The elements that a root's expression reads of a value's memory."""
+        found = self._reads.get(root.number)
+        if found is None:
+            found = self._reads[root.number] = {}
+            for e in walk(self.expression(root)):
+                if isinstance(e, Element):
+                    found.setdefault(self.program.memory_of(self.program.values[e.number]), []).append(e)
+        return found.get(value, [])
 
     def _resolve(self, expr: Expr, variables: Mapping[Expr, Expr]) -> Expr:
         def inner(e: Expr) -> tuple[Expr, ...]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from jitgrad.ir.graph import Value
-from jitgrad.ir.scalar import Expr
 
-from ..fuse.element import Element, walk
 from ..fuse.groups import Level, Template, outer_index, outer_shape
 from ..fuse.program import Program
 from ..fuse.roots import Root
@@ -33,7 +29,7 @@ def may_overwrite(program: Program, lowering: GroupLowering, operand: Value, res
         return False
     phases = Phases(lowering) if group.template is Template.ROW else None
     for root in group.roots:
-        for e in _reads_of(program, operand, lowering.expression(root)):
+        for e in lowering.reads_of(root, operand):
             streamed = root.reduction is not None or root.number not in lowering.bindings
             if streamed is not full or e.masked or program.values[e.number] is not operand or e.index != index:
                 return False
@@ -48,9 +44,3 @@ def _is_later(lowering: GroupLowering, phases: Phases, root: Root, stored: Root)
         return phases.ready[root.number] > phases.ready[stored.number]
     runs = root.reduction is not None or root in lowering.full_stores
     return runs and phases.phase(root) > phases.phase(stored)
-
-
-def _reads_of(program: Program, operand: Value, expr: Expr) -> Iterator[Element]:
-    for e in walk(expr):
-        if isinstance(e, Element) and program.memory_of(program.values[e.number]) is operand:
-            yield e
