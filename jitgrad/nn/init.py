@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.ir.errors import ArgumentError, operand_lines
@@ -222,3 +224,30 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         order = uniform_(tensor.new_empty((rows, columns)), generator=generator).argsort(0)  # type: ignore[attr-defined]
         tensor.scatter_(0, order[:zeros], 0.0)  # type: ignore[attr-defined]
     return tensor
+
+
+def _deprecated(current: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function under its old name, without the underscore; it warns, as PyTorch's does."""
+    name = current.__name__[:-1]
+
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        new = current.__name__
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2)
+        return current(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Deprecated: `{current.__name__}`."
+    return function
+
+
+uniform = _deprecated(uniform_)
+normal = _deprecated(normal_)
+constant = _deprecated(constant_)
+eye = _deprecated(eye_)
+dirac = _deprecated(dirac_)
+xavier_uniform = _deprecated(xavier_uniform_)
+xavier_normal = _deprecated(xavier_normal_)
+kaiming_uniform = _deprecated(kaiming_uniform_)
+kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
+sparse = _deprecated(sparse_)

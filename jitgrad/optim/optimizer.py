@@ -29,7 +29,10 @@ class _Required:
 
 
 required = _Required()  # the default of an option that has none
-_HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+_STEP_HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+_SAVING_HOOKS = ("_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks")
+_LOADING_HOOKS = ("_optimizer_load_state_dict_pre_hooks", "_optimizer_load_state_dict_post_hooks")
+_HOOKS = (*_STEP_HOOKS, *_SAVING_HOOKS, *_LOADING_HOOKS)
 _FOR_SCHEDULERS = frozenset({"swa_lr", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"})
 
 
@@ -240,16 +243,38 @@ class Optimizer(Counted):
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return other arguments."""
-        return _handle(self.__dict__[_HOOKS[0]], hook)
+        return _handle(self.__dict__[_STEP_HOOKS[0]], hook)
 
     def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return _handle(self.__dict__[_HOOKS[1]], hook)
+        return _handle(self.__dict__[_STEP_HOOKS[1]], hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict` is made; `prepend` puts it before the others."""
+        return _handle(self.__dict__[_SAVING_HOOKS[0]], hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` with what `state_dict` gives; it may change that, or return another."""
+        return _handle(self.__dict__[_SAVING_HOOKS[1]], hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` with a shallow copy of what is loaded; it may change or replace that."""
+        return _handle(self.__dict__[_LOADING_HOOKS[0]], hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after `load_state_dict`."""
+        return _handle(self.__dict__[_LOADING_HOOKS[1]], hook, prepend)
 
     # state ------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """State and options as plain containers, in which a parameter is its number."""
+        before, after = (self.__dict__[name] for name in _SAVING_HOOKS)
+        for hook in list(before.values()):
+            hook(self)
+        return _passed_on(after, self, self._numbered_state())
+
+    def _numbered_state(self) -> dict[str, Any]:
         numbers: dict[int, int] = {}
         for group in self.param_groups:
             for p in group["params"]:
@@ -263,6 +288,12 @@ class Optimizer(Counted):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what `state_dict` gave, for parameters in the same order."""
+        before, after = (self.__dict__[name] for name in _LOADING_HOOKS)
+        self._take_up(_passed_on(before, self, state_dict.copy()))
+        for hook in list(after.values()):
+            hook(self)
+
+    def _take_up(self, state_dict: dict[str, Any]) -> None:
         groups, saved = self.param_groups, state_dict["param_groups"]
         if len(groups) != len(saved):
             raise located(ArgumentError("loaded state dict has a different number of parameter groups"))
@@ -307,8 +338,16 @@ class Optimizer(Counted):
         return "\n".join([f"{type(self).__name__} (", *lines[1:], ")"])
 
 
-def _handle(table: HookTable, hook: Any) -> RemovableHandle:
-    return RemovableHandle(table, table.add(hook))
+def _handle(table: HookTable, hook: Any, prepend: bool = False) -> RemovableHandle:
+    return RemovableHandle(table, table.add(hook, prepend))
+
+
+def _passed_on(hooks: HookTable, optimizer: Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+    """The state after hooks that may return another."""
+    for hook in list(hooks.values()):
+        replaced = hook(optimizer, state_dict)
+        state_dict = state_dict if replaced is None else replaced
+    return state_dict
 
 
 def _kinds(value: Any) -> Any:
@@ -338,7 +377,7 @@ def _watched_step(step: Callable[..., Any]) -> Callable[..., Any]:
         tracer = local.mode.tracer
         if tracer is not None:
             tracer.touch(self)
-        before, after = (self.__dict__[name] for name in _HOOKS)
+        before, after = (self.__dict__[name] for name in _STEP_HOOKS)
         for hook in list(before.values()):
             replaced = hook(self, args, kwargs)
             if replaced is not None:

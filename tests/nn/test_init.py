@@ -1,5 +1,6 @@
 """Initial values: their distributions, and those of the layers."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -107,3 +108,14 @@ def test_matrices_to_start_from():
 def test_shapes_that_such_matrices_refuse(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["xavier_uniform", "kaiming_normal", "eye", "sparse"])
+def test_old_names_warn(name):
+    options, values = {"sparse": {"sparsity": 0.5}}.get(name, {}), []
+    for start in (getattr(init, f"{name}_"), getattr(init, name)):
+        jg.manual_seed(1)
+        expected = pytest.warns(FutureWarning, match=f"in favor of `nn.init.{name}_`")
+        with contextlib.nullcontext() if start.__name__.endswith("_") else expected:
+            values.append(start(jg.empty(4, 5), **options))
+    assert jg.equal(*values)

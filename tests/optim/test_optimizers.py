@@ -195,6 +195,28 @@ def test_going_on_from_a_saved_state(text, how):
     assert_equal_paths(train(jg, b, q, 4, start=4), whole[4:], 1e-12)
 
 
+def test_hooks_of_saving_and_loading():
+    p = jg.ones(2, requires_grad=True)
+    optimizer, log = jg.optim.SGD([p], lr=0.5), []
+    handles = [
+        optimizer.register_state_dict_pre_hook(lambda o: log.append("saving")),
+        optimizer.register_state_dict_post_hook(lambda o, state: state.update(version=1)),
+        optimizer.register_state_dict_post_hook(lambda o, state: {**state, "first": True}, prepend=True),
+        optimizer.register_load_state_dict_pre_hook(lambda o, state: state.pop("version") and None),
+        optimizer.register_load_state_dict_pre_hook(
+            lambda o, state: {**state, "param_groups": [{**g, "lr": 2.0} for g in state["param_groups"]]}
+        ),
+        optimizer.register_load_state_dict_post_hook(lambda o: log.append(o.param_groups[0]["lr"])),
+    ]
+    saved = optimizer.state_dict()
+    assert saved["version"] == 1 and saved["first"] and log == ["saving"]
+    optimizer.load_state_dict(saved)
+    assert log == ["saving", 2.0] and saved["version"] == 1 and saved["param_groups"][0]["lr"] == 0.5
+    for handle in handles:
+        handle.remove()
+    assert set(optimizer.state_dict()) == {"state", "param_groups"} and log == ["saving", 2.0]
+
+
 def test_closure_and_hooks():
     p = parameters(jg)
     optimizer = jg.optim.SGD(p, lr=0.1)
