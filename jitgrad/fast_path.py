@@ -17,9 +17,10 @@ from jitgrad.ir import dtypes
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.types import TensorType
 
+from . import hot_path
 from .mode import local
 from .native_ops import NOTHING as NOTHING
-from .native_ops import counted, native_op
+from .native_ops import native_op, pays
 from .tape import FIXED, Storage, TapeNode, let_write, next_seq, residual_mask, watch
 from .tensor import Tensor, wrap
 
@@ -76,21 +77,25 @@ def _native(op: Op, function: Any, arity: int, integers: bool) -> Any:
 
 def _two_natively(op: Op, function: Any, python: Binary, integers: bool = False, swapped: bool = False) -> Binary:
     """`python`, a method for `op` or for it with the operands `swapped`, native where it is called often."""
-    native: Any = None
-
-    def set_native(made: Any) -> None:
-        nonlocal native
-        native = made
-
-    native = counted(lambda: _native(op, function, 2, integers), set_native)
+    native, count = None, 0
 
     def method(self: Any, other: Any) -> Any:
-        if _SMALL > 0 and (made := native(local.mode, self, other)) is not None:
+        nonlocal native, count
+        if native is None:
+            count += 1
+            if count % hot_path.CALLS == 0 and pays():
+                native = _native(op, function, 2, integers)
+        elif _SMALL > 0 and (made := native(local.mode, self, other)) is not None:
             return made
         return python(self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        if _SMALL > 0 and (made := native(local.mode, other, self)) is not None:
+        nonlocal native, count
+        if native is None:
+            count += 1
+            if count % hot_path.CALLS == 0 and pays():
+                native = _native(op, function, 2, integers)
+        elif _SMALL > 0 and (made := native(local.mode, other, self)) is not None:
             return made
         return python(self, other)
 
@@ -99,16 +104,15 @@ def _two_natively(op: Op, function: Any, python: Binary, integers: bool = False,
 
 def _one_natively(op: Op, function: Any, python: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The same for an op of one operand."""
-    native: Any = None
-
-    def set_native(made: Any) -> None:
-        nonlocal native
-        native = made
-
-    native = counted(lambda: _native(op, function, 1, False), set_native)
+    native, count = None, 0
 
     def method(self: Any) -> Any:
-        if _SMALL > 0 and (made := native(local.mode, self)) is not None:
+        nonlocal native, count
+        if native is None:
+            count += 1
+            if count % hot_path.CALLS == 0 and pays():
+                native = _native(op, function, 1, False)
+        elif _SMALL > 0 and (made := native(local.mode, self)) is not None:
             return made
         return python(self)
 

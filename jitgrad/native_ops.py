@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,30 +22,29 @@ from .object_layout import class_above_offset, slot_offset
 from .tape import Storage, TapeNode, next_seq
 from .tensor import Tensor
 
-__all__ = ["NOTHING", "counted"]
+__all__ = ["NOTHING", "native_op", "pays"]
 
 NOTHING = (None, None, None)  # what a node of two operands saves that saves nothing
 _NOTHING_OF_ONE = (None, None)
 _CLEARED = ("_node", "_storage", "_view", "_grad", "_hooks")
-_PAYS = 4  # times as many calls as captured ones need, because less is saved by each
+_PAYS = 4  # times as many calls as captured ones need once code was generated, because less is saved by each
 _ABSENT = ("hooks", "versions", "location")
 _NODE = ("op", "edges", "kept", "types", "saved", "owners", "versions", "seq")
 
 
-def counted(make: Callable[[], Any], replace: Callable[[Any], None]) -> Callable[..., None]:
-    """What stands for an op's native function until it has been called often: then `replace` gets what `make` gives.
+class _Calls:
+    """How many calls there have been of all ops, in round numbers."""
 
-    Called as that is, it takes nothing, which is to say that it gives None.
+    total: ClassVar[int] = 0
+
+
+def pays() -> bool:
+    """Whether ops are worth making native; asked at every `hot_path.CALLS`th call of one that is not.
+
+    They share their code, so that what counts is how often all of them have been called.
     """
-    count = 0
-
-    def declined(*_: Any) -> None:
-        nonlocal count
-        count += 1
-        if count % hot_path.CALLS == 0 and count >= _PAYS * hot_path.calls_needed() and config.compile:
-            replace(make())
-
-    return declined
+    _Calls.total += hot_path.CALLS
+    return config.compile and _Calls.total >= max(hot_path.calls_needed(), _PAYS * hot_path.CALLS)
 
 
 def native_op(
