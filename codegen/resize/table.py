@@ -15,7 +15,7 @@ from .symbols import Symbols
 from .template import Template
 
 _MOST_STRUCTURES: Final = 512
-_MOST_TEMPLATES: Final = 4
+_MOST_TEMPLATES: Final = 5  # one that is guessed, and four of sizes that were compared
 _MOST_FAILURES: Final = 2
 
 
