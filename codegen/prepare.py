@@ -27,6 +27,7 @@ from jitgrad.ir.passes import (
 from jitgrad.ir.passes.decompose import NO_RULES
 from jitgrad.ir.passes.pipeline import Observer, ignore
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
+from jitgrad.ir.tracked import happens_to_be
 
 from .attention.rules import attention_rules
 from .attention.written import find_attention
@@ -43,7 +44,7 @@ _RULES = Rules()
 def _outer_product(b: Builder, node: Node) -> Sequence[Value] | None:
     """Over an axis of one element a batch of products is a multiplication, which is fused with what is around it."""
     x, y = node.operands
-    if x.ndim < 3 or x.shape[-1] != 1:
+    if x.ndim < 3 or not happens_to_be(x.shape[-1], 1):
         return None
     shape = node.result.shape
     return (b(Mul(), b(BroadcastTo(shape), x), b(BroadcastTo(shape), y)),)

@@ -421,6 +421,25 @@ def always_equal(a: Any, b: Any) -> bool:
     return a is b or (a.__class__ is not Tracked and b.__class__ is not Tracked and bool(a == b))
 
 
+def now(number: Any) -> Any:
+    """A number as it is now, for choices that are right whatever it is at other sizes: no condition follows.
+
+    >>> now(3)
+    3
+    """
+    return number.value if number.__class__ is Tracked else number
+
+
+def happens_to_be(a: Any, b: Any) -> bool:
+    """Whether two numbers are equal now, which is a condition only if they are: for shorter ways, where the longer one
+    is right at all numbers.
+
+    >>> happens_to_be(1, 1)
+    True
+    """
+    return bool(now(a) == now(b) and a == b)
+
+
 def computed(fn: Callable[..., T], *args: Any) -> T:
     """`fn(*args)`, a number, computed anew at other numbers; for functions that go by sizes in many steps.
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from jitgrad.ir.graph import Node
 from jitgrad.ir.ops.random import least_word
+from jitgrad.ir.tracked import always_equal
 from jitgrad.ir.types import TensorType
 
 from ..conv.target import TileTarget
@@ -53,7 +54,8 @@ def strands_of(q: TensorType, k: TensorType, target: TileTarget) -> tuple[int, i
     """
     heads = max(1, math.prod(k.shape[:-2]))
     block = _TILES * _VECTORS * target.lanes(q.dtype)
-    strands = max(1, min(-(-_STRANDS // heads), -(-k.shape[-2] // block)))
+    blocks = -(-k.shape[-2] // block)
+    strands = 1 if always_equal(blocks, 1) else max(1, min(-(-_STRANDS // heads), blocks))
     return strands, q.shape[-2] if strands == 1 else min(q.shape[-2], _QUERIES_AT_A_TIME)
 
 

@@ -16,6 +16,7 @@ from jitgrad.ir.ops.creation import Constant
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.scalar import MATH, Arg, Expr, Fn, Number
+from jitgrad.ir.tracked import always_equal
 from jitgrad.ir.types import TensorType
 
 from ..loops.ir import LoopVar
@@ -92,7 +93,8 @@ def _splits_computed(node: Node) -> bool:
 
 def squeezes(shape: Sequence[int], other: Sequence[int]) -> bool:
     """Whether the shapes differ in axes of length 1 alone."""
-    return [n for n in shape if n != 1] == [n for n in other if n != 1]
+    long, others = (tuple([n for n in lengths if not always_equal(n, 1)]) for lengths in (shape, other))
+    return always_equal(long, others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from jitgrad.ir.graph import Value
 from jitgrad.ir.ops.broadcast import BroadcastTo
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.slicing import Slice
+from jitgrad.ir.tracked import always_equal
 
 from .classify import squeezes
 
@@ -55,8 +56,8 @@ def strided(value: Value) -> Strided:
             return Strided(inner.source, offset, tuple(s * k for s, k in zip(inner.strides, steps)))
         case Reshape(shape=shape) if squeezes(operand.shape, shape):
             inner = strided(operand)
-            rest = iter([s for s, n in zip(inner.strides, operand.shape) if n != 1])
-            return Strided(inner.source, inner.offset, tuple(0 if n == 1 else next(rest) for n in shape))
+            rest = iter([s for s, n in zip(inner.strides, operand.shape) if not always_equal(n, 1)])
+            return Strided(inner.source, inner.offset, tuple(0 if always_equal(n, 1) else next(rest) for n in shape))
     return Strided(value, 0, contiguous_strides(value.shape))
 
 

@@ -24,29 +24,29 @@ class Coefficient:
     value: int
     key: Hashable = None
 
+    def is_literal(self, number: int) -> bool:
+        """Whether it is `number` in the kernel's text."""
+        return self.key is None and self.value == number
+
     def __add__(self, other: Coefficient) -> Coefficient:
         if self.key is None and other.key is None:
             return Coefficient(self.value + other.value)
-        if _is(self, 0):
+        if self.is_literal(0):
             return other
-        if _is(other, 0):
+        if other.is_literal(0):
             return self
         return Coefficient(self.value + other.value, ("+", _name(self), _name(other)))
 
     def __mul__(self, other: Coefficient) -> Coefficient:
         if self.key is None and other.key is None:
             return Coefficient(self.value * other.value)
-        if _is(self, 0) or _is(other, 0):
+        if self.is_literal(0) or other.is_literal(0):
             return Coefficient(0)
-        if _is(self, 1):
+        if self.is_literal(1):
             return other
-        if _is(other, 1):
+        if other.is_literal(1):
             return self
         return Coefficient(self.value * other.value, ("*", _name(self), _name(other)))
-
-
-def _is(c: Coefficient, literal: int) -> bool:
-    return c.key is None and c.value == literal
 
 
 def _name(c: Coefficient) -> Hashable:

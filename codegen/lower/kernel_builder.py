@@ -10,14 +10,14 @@ from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.graph import Value
 from jitgrad.ir.scalar import Const, Expr, Number
-from jitgrad.ir.tracked import always_equal
+from jitgrad.ir.tracked import Tracked, always_equal
 from jitgrad.ir.types import Shape
 
 from ..fuse.element import ZERO, Element, Index, RuntimeNumber, postorder, rebuild
 from ..loops.ir import Buffer, Kernel, LoopVar, Stmt, Store, load, param, slot
 from ..loops.renumber import renumbered
 from ..loops.tile import TileKernel
-from .affine import LITERAL_ONE, LITERAL_ZERO, Affine, Coefficient, affine_of
+from .affine import LITERAL_ONE, Affine, Coefficient, affine_of
 from .nest import Axis
 
 
@@ -144,7 +144,7 @@ class KernelBuilder:
 
     def _param(self, key: Hashable, value: Number, dtype: DType) -> Expr:
         if dtype is dtypes.int64:
-            return self.slot(key, int(value))
+            return self.slot(key, value if isinstance(value, Tracked) and value.terms is not None else int(value))
         index = self._params.get((key, dtype))
         if index is None:
             index = self._params[key, dtype] = len(self._param_values)
@@ -228,12 +228,12 @@ class KernelBuilder:
         """An affine form as an expression."""
         total: Expr | None = None
         for term, c in form.terms.items():
-            if c == LITERAL_ZERO:
+            if c.is_literal(0):
                 continue
             term = self.finish(term) if isinstance(term, LoopVar) else term
-            part = term if c == LITERAL_ONE else term * self.coefficient(c)
+            part = term if c.is_literal(1) else term * self.coefficient(c)
             total = part if total is None else total + part
-        if total is None or form.constant != LITERAL_ZERO:
+        if total is None or not form.constant.is_literal(0):
             last = self.coefficient(form.constant)
             total = last if total is None else total + last
         return total

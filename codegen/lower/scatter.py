@@ -21,6 +21,7 @@ from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.dtypes import DType
 from jitgrad.ir.op import ScatterOp
 from jitgrad.ir.scalar import Expr
+from jitgrad.ir.tracked import computed
 from jitgrad.ir.types import Shape
 
 from ..fuse.element import Index, canonical_index, element, walk
@@ -168,10 +169,13 @@ def _ranges(s: _Scattering, tasks: int, meeting: Sequence[Axis], lane: Axis | No
     named, elements = _named(s), math.prod(a.extent for a in meeting)
     if not named:
         return 1
-    wanted = min(s.lowering.tuning.scatter_tasks // max(1, tasks), elements // _WORTH_A_RANGE)
-    if not s.lowering.tuning.flat:
-        wanted = min(wanted, 1 + (0 if lane is None else lane.extent // _WORTH_A_LOOK))
-    return max(1, min(wanted, s.root.value.shape[named[0]]))
+    tuning, length = s.lowering.tuning, s.root.value.shape[named[0]]
+    looks = length if tuning.flat else 1 + (0 if lane is None else lane.extent // _WORTH_A_LOOK)
+    return computed(_fewest, tuning.scatter_tasks, tasks, elements // _WORTH_A_RANGE, looks, length)
+
+
+def _fewest(most: int, tasks: int, *limits: int) -> int:
+    return max(1, min(most // max(1, tasks), *limits))
 
 
 def _is_own(s: _Scattering, b: KernelBuilder, ranges: Axis) -> Expr:

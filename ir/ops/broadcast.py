@@ -15,6 +15,7 @@ from ..errors import DTypeError, ShapeError, operand_lines
 from ..graph import Value
 from ..op import Array, Batched, Cotangents, Load, Reduction, Values, View, op
 from ..scalar import Expr
+from ..tracked import always_equal
 from ..types import Shape, TensorType
 from .shape import Reshape
 
@@ -58,6 +59,11 @@ def _spread(shape: Shape, wanted: Shape) -> Callable[[Array], Array]:
     return show
 
 
+def _is_stretched(have: int, want: int) -> bool:
+    """Whether an axis is not of the wanted length; one of length 1 is taken for stretched to whatever may vary."""
+    return not always_equal(have, want) and (always_equal(have, 1) or have != want)
+
+
 @op
 class BroadcastTo(View):
     """The operand repeated to `shape`: new axes in front, and axes of length 1 stretched."""
@@ -75,7 +81,7 @@ class BroadcastTo(View):
                 f"{operand_lines(operands)}"
             )
         for axis, (have, want) in enumerate(zip(x.shape, self.shape[extra:], strict=True)):
-            if have not in (1, want):
+            if have is not want and _is_stretched(have, want) and have != 1:
                 raise ShapeError(
                     f"broadcast_to: axis {axis} has length {have}, which does not stretch to {want} "
                     f"in {list(self.shape)}{operand_lines(operands)}"
@@ -104,7 +110,7 @@ class BroadcastTo(View):
         extra = len(self.shape) - load.type.ndim
         zero = scalar.const(0)
         pairs = zip(load.type.shape, self.shape[extra:], index[extra:], strict=True)
-        return load(tuple(i if have == want else zero for have, want, i in pairs))
+        return load(tuple(zero if _is_stretched(have, want) else i for have, want, i in pairs))
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -125,7 +131,7 @@ def expand_reduced(b: Builder, value: Value, axes: tuple[int, ...], keepdim: boo
     """A reduction's result (or its cotangent) repeated to the operand's `shape`."""
     if not keepdim:
         value = b(Reshape(tuple(1 if a in axes else n for a, n in enumerate(shape))), value)
-    return b(BroadcastTo(shape), value) if value.shape != shape else value
+    return b(BroadcastTo(shape), value)
 
 
 class Total(Reduction):

@@ -100,7 +100,7 @@ class Term:
 
     def expand(self, shape: Shape) -> Term:
         """Repeated to `shape`."""
-        return self if self.value.shape == shape else self.apply(BroadcastTo(shape))
+        return self.apply(BroadcastTo(shape))
 
     def expand_axis(self, axis: int, shape: Shape) -> Term:
         """Repeated along `axis`, which is not there yet, to `shape`."""

@@ -43,10 +43,8 @@ def highest(dtype: DType) -> Number:
 
 def check_not_empty(reduction: Reduction, operand: TensorType) -> None:
     """Raise for a reduction that has no value for no elements, if that is asked for."""
-    if 0 in reduction.reduced_shape(operand.shape):
-        return
     for axis in reduction.axes:
-        if operand.shape[axis] == 0:
+        if operand.shape[axis] == 0 and 0 not in reduction.reduced_shape(operand.shape):
             raise ArgumentError(
                 f"{reduction.name}: axis {axis} has length 0, and no elements have no {reduction.name}"
                 f"{operand_lines([operand])}"

@@ -11,6 +11,7 @@ from ..builder import Builder
 from ..errors import ShapeError, operand_lines
 from ..op import Array, Cotangents, Load, Op, Values, View, op
 from ..scalar import Expr, Fn
+from ..tracked import happens_to_be, now
 from ..types import Shape, TensorType
 
 __all__ = ["Flip", "Permute", "Reshape", "moved_axis_permutation"]
@@ -75,7 +76,7 @@ def _reshaped_index(index: Sequence[Expr], shape: Shape, other: Shape) -> tuple[
     part in arithmetic, and merged ones give affine expressions.
     """
     out = [_ZERO] * len(other)
-    if 0 in shape:
+    if any(happens_to_be(n, 0) for n in shape):
         return tuple(out)
     for mine, theirs in _axis_groups(shape, other):
         position = _linear([index[a] for a in mine], [shape[a] for a in mine])
@@ -87,14 +88,14 @@ def _reshaped_index(index: Sequence[Expr], shape: Shape, other: Shape) -> tuple[
 
 def _axis_groups(a: Shape, b: Shape) -> list[tuple[list[int], list[int]]]:
     """Pairs of shortest runs of axes of `a` and of `b` with equal products; axes of length 1 are left out."""
-    rest_a = [i for i, n in enumerate(a) if n != 1]
-    rest_b = [i for i, n in enumerate(b) if n != 1]
+    rest_a = [i for i, n in enumerate(a) if not happens_to_be(n, 1)]
+    rest_b = [i for i, n in enumerate(b) if not happens_to_be(n, 1)]
     groups = []
     while rest_a:
         mine, theirs = [rest_a.pop(0)], [rest_b.pop(0)]
         left, right = a[mine[0]], b[theirs[0]]
-        while left != right:
-            if left < right:
+        while not happens_to_be(left, right):
+            if now(left) < now(right):
                 mine.append(rest_a.pop(0))
                 left *= a[mine[-1]]
             else:

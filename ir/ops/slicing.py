@@ -17,6 +17,7 @@ from ..errors import DTypeError, ShapeError, operand_lines
 from ..graph import Value
 from ..op import Array, Batched, Cotangents, IndexMap, Load, Op, Values, View, op
 from ..scalar import Expr, Fn
+from ..tracked import always_equal
 from ..types import Shape, TensorType
 from .broadcast import Sum
 from .creation import Full
@@ -32,7 +33,7 @@ def _affine(start: int, step: int, index: Expr) -> Expr:
     if step == -1:
         return scalar.size(start) - index
     scaled = index if step == 1 else index * scalar.size(step)
-    return scaled if start == 0 else scaled + scalar.size(start)
+    return scaled if always_equal(start, 0) else scaled + scalar.size(start)
 
 
 @op
@@ -56,6 +57,8 @@ class Slice(View):
         if not len(self.starts) == len(self.sizes) == len(self.steps) == x.ndim:
             raise ShapeError(f"slice: {len(self.sizes)} slices for {x.ndim} axes{operand_lines(operands)}")
         for axis, (n, start, size, step) in enumerate(zip(x.shape, self.starts, self.sizes, self.steps, strict=True)):
+            if always_equal(start, 0) and step == 1 and always_equal(size, n):
+                continue
             last = start + step * (size - 1)
             if step == 0 or size < 0 or (size > 0 and not (0 <= start < n and 0 <= last < n)):
                 raise ShapeError(
@@ -112,8 +115,8 @@ def _python_slice(start: int, size: int, step: int) -> slice:
 
 def _unsliced(index: Expr, start: int, size: int, step: int, length: int) -> tuple[list[Expr], Expr]:
     """Conditions for `index` to be in the slice of an axis, and its place there."""
-    if start == 0 and step == 1:
-        return ([] if size == length else [index < scalar.size(size)]), index
+    if always_equal(start, 0) and step == 1:
+        return ([] if always_equal(size, length) else [index < scalar.size(size)]), index
     offset = scalar.size(start) - index if step < 0 else index - scalar.size(start)
     if abs(step) == 1:
         return [offset >= 0, offset < scalar.size(size)], offset

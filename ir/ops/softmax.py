@@ -77,7 +77,7 @@ class Softmax(_Normalised):
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
         """`exp(x - max)` times the reciprocal of its sum: one division for a row."""
         (x,) = operands
-        if x.size == 0:
+        if x.shape[self.axis] == 0:
             return (x,)
         e = self._shifted(b, x).apply(Exp())
         return ((e * (1.0 / e.sum(self.axis)).expand(x.shape)).convert(x.type.dtype).value,)
@@ -116,7 +116,7 @@ class LogSoftmax(_Normalised):
     def decompose(self, b: Builder, *operands: Value) -> Sequence[Value]:
         """`x - max - log(sum(exp(x - max)))`."""
         (x,) = operands
-        if x.size == 0:
+        if x.shape[self.axis] == 0:
             return (x,)
         shifted = self._shifted(b, x)
         total = shifted.apply(Exp()).sum(self.axis).apply(Log())

@@ -59,7 +59,8 @@ class FoldConstants(Pass):
                 return (b(Full(t.shape, t.dtype, number_of(node.operands[0]), t.device)),)
             if isinstance(op, Pointwise):
                 return self._element(b, node)
-        if sum(v.type.numel for v in (*node.operands, *node.results)) > self.limit:
+        numel = sum(v.type.numel for v in (*node.operands, *node.results))
+        if isinstance(numel, Tracked) or numel > self.limit:  # what varies is computed each time
             return None
         return self._compute(b, node, [array_of(v) for v in node.operands])
 

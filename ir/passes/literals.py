@@ -11,7 +11,7 @@ from ..dtypes import DType
 from ..graph import Node, Value
 from ..op import Op
 from ..ops.creation import Constant, Full, Literal
-from ..tracked import computed, decided
+from ..tracked import computed, decided, now
 from ..types import TensorType
 
 _O = TypeVar("_O", bound=Op)
@@ -55,7 +55,7 @@ def rounded(number: Any, dtype: DType) -> Any:
 def is_number(value: Value, number: float) -> bool:
     """Whether all elements of `value` are `number`; tells 0.0 from -0.0, and takes integers for floats."""
     full = made_by(value, Full)
-    if full is None or isinstance(full.value, complex) or abs(full.value - number) > _NEAR:
+    if full is None or isinstance(full.value, complex) or abs(now(full.value) - number) > _NEAR:
         return False
     return bool(decided(_is_exactly, full.value, full.dtype, number))
 

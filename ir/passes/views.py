@@ -7,6 +7,7 @@ from ..op import View
 from ..ops.broadcast import BroadcastTo
 from ..ops.shape import Flip, Permute, Reshape
 from ..ops.slicing import Slice
+from ..tracked import always_equal, happens_to_be
 from ..types import TensorType
 
 
@@ -14,14 +15,16 @@ def is_identity(view: View, operand: TensorType) -> bool:
     """Whether `view` shows each element of `operand` where it is."""
     match view:
         case Reshape(shape=shape) | BroadcastTo(shape=shape):
-            return shape == operand.shape
+            return always_equal(shape, operand.shape)
         case Permute(perm=perm):
             return perm == tuple(range(operand.ndim))
         case Flip(axes=axes):
-            return all(operand.shape[a] <= 1 for a in axes)
+            return all(happens_to_be(operand.shape[a], 1) or happens_to_be(operand.shape[a], 0) for a in axes)
         case Slice(starts=starts, sizes=sizes, steps=steps):
             moves = zip(starts, steps, sizes, strict=True)
-            return sizes == operand.shape and all(n == 0 or (s == 0 and (d == 1 or n == 1)) for s, d, n in moves)
+            return always_equal(sizes, operand.shape) and all(
+                always_equal(n, 0) or (always_equal(s, 0) and (d == 1 or always_equal(n, 1))) for s, d, n in moves
+            )
     return False
 
 

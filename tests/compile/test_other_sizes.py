@@ -142,6 +142,108 @@ OTHERS = {
 }  # fmt: skip
 
 
+def batches(*sizes, of=(64, 33, 1, 7, 0)):
+    """Arguments of which some have `None` for a batch; those of whole numbers below `c` are `(c, shape)`."""
+
+    def argument(s, n):
+        if isinstance(s[-1], tuple):
+            return whole(s[0], *[n if k is None else k for k in s[1]])
+        return grid(*[n if k is None else k for k in s])
+
+    return [tuple(argument(s, n) for s in sizes) for n in of]
+
+
+def split_heads(x):
+    q = x.reshape(x.shape[0], x.shape[1], 2, 15).transpose(1, 2)
+    return F.scaled_dot_product_attention(q, q, q).transpose(1, 2).reshape(x.shape)
+
+
+WIDE, HEAD, WORDS, MAPS = (None, 30), (None, 3, 20, 16), (None, 9, 12), (None, 4, 20, 22)
+BATCHES = {
+    **{name: (OTHERS[name][0], [WIDE]) for name in (
+        "softmax", "softmax of columns", "log_softmax", "layer_norm", "rms", "mse", "cumsum", "cumsum of columns",
+        "sort", "topk", "amax and amin", "logsumexp", "var and mean", "norm", "flips", "pads", "joined", "stacked",
+        "triangles",
+    )},
+    **{name: (OTHERS[name][0], [MAPS]) for name in (
+        "batch_norm", "group_norm", "instance_norm", "max_pool2d", "max_pool2d, overlapping", "avg_pool2d",
+        "adaptive_avg_pool2d", "nearest", "bilinear",
+    )},
+    **{name: (OTHERS[name][0], [WIDE, (30, (None,))]) for name in ("cross_entropy", "nll of log_softmax")},
+    **{name: (OTHERS[name][0], [HEAD] * 3) for name in ("attention", "causal attention")},
+    **{name: (CONVOLUTIONS[name][0], [(None, 16, 12, 13), (24, 16, 3, 3)]) for name in (
+        "conv2d", "conv2d, strided", "conv2d, bias and relu",
+    )},
+    "conv2d, few channels": (CONVOLUTIONS["conv2d, few channels"][0], [(None, 3, 12, 13), (8, 3, 3, 3)]),
+    "conv2d, depthwise": (CONVOLUTIONS["conv2d, depthwise"][0], [(None, 6, 12, 13), (6, 1, 3, 3)]),
+    "embedding": (OTHERS["embedding"][0], [(50, 16), (50, (None, 7))]),
+    "gather": (OTHERS["gather"][0], [WIDE, (30, (None, 5))]),
+    "two layers": (lambda x, w, v: (x @ w).relu() @ v, [(None, 12), (12, 20), (20, 5)]),
+    "linear over words": (lambda x, w, b: F.linear(x, w, b).tanh(), [WORDS, (20, 12), (20,)]),
+    "heads": (split_heads, [(*WORDS[:2], 30)]),
+    "flattened": (lambda x: (x * 2).flatten(1) + 1, [MAPS]),
+    "rows of planes": (lambda x: (x * 2).flatten(0, 1).softmax(-1), [MAPS]),
+    "accuracy": (lambda x, y: (x.argmax(1) == y).float().mean() * x.sum(), [WIDE, (30, (None,))]),
+    "sequence first": (lambda x: x.transpose(0, 1).contiguous() * 2, [WORDS]),
+}  # fmt: skip
+
+
+def places_of(t):
+    """Where elements are: strides of axes along which there are several."""
+    return [s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1 and t.numel()]
+
+
+def check_without_compiling(f, compiled, inputs, *, compiles=False):
+    if compiles:
+        found = compiled(*inputs)
+    else:
+        with jg.assert_no_compile():
+            found = compiled(*inputs)
+    for got, want in zip(found, f(*inputs), strict=True):
+        assert got.shape == want.shape and places_of(got) == places_of(want)
+        bound = 1e-3 * max(1, np.abs(want.numpy()).max(initial=0))
+        np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-3, bound)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("sizes", [(64, 33, 1, 7, 1), (1, 64, 1, 33, 7)], ids=["many first", "one first"])
+def test_a_batch_of_one_compiles_nothing(name, sizes):
+    """After two sizes, of which one may be the batch of one."""
+    f, shapes = BATCHES[name]
+    for g in (lambda *args: (f(*args),), with_gradients(f)):
+        compiled = jg.compile(g)
+        for k, inputs in enumerate(batches(*shapes, of=sizes)):
+            check_without_compiling(g, compiled, inputs, compiles=k < 2)
+
+
+@pytest.mark.parametrize("name", [n for n in BATCHES if n not in ("amax and amin", "topk")])
+def test_an_empty_batch_gives_what_eager_code_gives(name):
+    f, shapes = BATCHES[name]
+    for g in (lambda *args: (f(*args),), with_gradients(f)):
+        compiled = jg.compile(g)
+        for inputs in batches(*shapes, of=(64, 0, 7, 0)):
+            try:
+                g(*inputs)
+            except Exception as error:  # some have no value for no samples
+                with pytest.raises(type(error)):
+                    compiled(*inputs)
+            else:
+                check_without_compiling(g, compiled, inputs, compiles=True)
+
+
+SQUARES = rows((64, 64), (40, 64), (20, 30), (30, 14), (64, 64))
+
+
+@pytest.mark.parametrize("name", [n for n in OTHERS if OTHERS[n][1] is PLANES])
+def test_squares_first_and_then_oblongs_compile_nothing(name):
+    """Lengths that are equal by chance: at the second size they are told apart."""
+    f = OTHERS[name][0]
+    for g in (lambda *args: (f(*args),), with_gradients(f)):
+        compiled = jg.compile(g)
+        for k, inputs in enumerate(SQUARES):
+            check_without_compiling(g, compiled, inputs, compiles=k < 2)
+
+
 @pytest.mark.parametrize("name", [*CONVOLUTIONS, *OTHERS])
 def test_other_sizes_compile_nothing(name):
     f, inputs = {**CONVOLUTIONS, **OTHERS}[name]
