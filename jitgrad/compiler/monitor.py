@@ -15,7 +15,8 @@ def assert_no_compile(*, traces: bool = False) -> Iterator[None]:
     """Raise `CompileError` at the end of the block if this thread compiled a kernel inside.
 
     With `traces`, a function that is captured anew is an error as well, though it finds all its kernels. What other
-    threads compile meanwhile does not count, and an error raised inside the block is not covered up.
+    threads compile meanwhile does not count, and an error raised inside the block is not covered up. Large eager ops
+    that have no kernel yet get none inside.
 
     >>> import jitgrad as jg
     >>> f = jg.compile(lambda x: x * 2)

@@ -100,3 +100,13 @@ def test_scattering_many_elements():
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
     with pytest.raises((IndexError, RuntimeError)):
         jg.from_numpy(base).scatter_add(1, jg.from_numpy(index + 100), jg.from_numpy(source))
+
+
+def test_no_kernel_is_made_where_none_may_be():
+    x = jg.rand(1109, 1013)
+    with jg.assert_no_compile():
+        for _ in range(3):
+            x.exp(), jg.randn(4, 331, 16)
+    graphs = counters.graphs
+    x.exp()
+    assert counters.graphs == graphs + 1

@@ -204,11 +204,15 @@ def test_nothing_is_leaked(native):
             method(y, y)
             method(x, jg.ones(4))
 
+    def kept():
+        gc.collect()
+        return [*[sys.getrefcount(w) for w in watched], len(gc.get_objects()) // 10]
+
+    def grown():
+        before = kept()
+        work()
+        return [abs(b - a) for a, b in zip(before, kept(), strict=True)]
+
     work()
-    gc.collect()
-    before = [sys.getrefcount(w) for w in watched], len(gc.get_objects())
-    work()
-    gc.collect()
-    after = [sys.getrefcount(w) for w in watched], len(gc.get_objects())
-    assert all(abs(a - b) < 50 for a, b in zip(before[0], after[0], strict=True))
-    assert abs(after[1] - before[1]) < 500
+    rounds = [grown() for _ in range(3)]  # what leaks does so in each; what a process makes once falls into one
+    assert all(min(of_one) < 50 for of_one in zip(*rounds, strict=True)), rounds
