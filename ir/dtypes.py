@@ -76,6 +76,17 @@ _BY_NAME: Final = {d.name: d for d in ALL}
 _BY_SHORT: Final = {d.short: d for d in ALL}
 
 
+def converted(x: Any, dtype: DType) -> Any:
+    """An array as another type. bfloat16 becomes an integer by way of float32, whose values out of range are NumPy's.
+
+    >>> converted(np.float32([-2]).astype(bfloat16.np), uint8)
+    array([254], dtype=uint8)
+    """
+    if x.dtype == bfloat16.np and dtype.kind == "int":
+        x = x.astype(np.float32)
+    return x.astype(dtype.np)
+
+
 def by_name(name: str) -> DType:
     """The dtype called `float32` etc.; `KeyError` for others."""
     return _BY_NAME[name]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from . import special
-from .dtypes import DType
+from .dtypes import DType, converted
 from .errors import InternalError
 from .scalar import Const, Expr, Fn
 
@@ -106,7 +106,7 @@ def _by_type(fn: Fn, x: Array, dtype: DType) -> Array:
 
 def _convert(x: Array, dtype: DType) -> Array:
     with np.errstate(all="ignore"):
-        return np.asarray(x).astype(dtype.np)
+        return converted(np.asarray(x), dtype)  # type: ignore[no-any-return]
 
 
 def _check_divisor(x: Array, y: Array) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import scalar
 from ..builder import Builder
-from ..dtypes import DType
+from ..dtypes import DType, converted
 from ..errors import DTypeError, operand_lines
 from ..graph import Value
 from ..op import Array, Cotangents, Op, Pointwise, Values, op
@@ -92,7 +92,7 @@ class Convert(Pointwise):
         if x.dtype.kind == "c" and not self.dtype.is_complex:
             x = x != 0 if self.dtype.kind == "bool" else x.real
         with np.errstate(all="ignore"):
-            return x.astype(self.dtype.np)
+            return converted(x, self.dtype)  # type: ignore[no-any-return]
 
     def can_emit(self, *operands: TensorType) -> bool:
         """Real dtypes on both sides."""
