@@ -3,9 +3,11 @@
 from contextlib import contextmanager
 from dataclasses import replace
 
+from jitgrad.codegen import compile as codegen
 from jitgrad.codegen.lower import Scratch
 from jitgrad.codegen.plan import CopyStep, InnerPlans, Place, Plan
 from jitgrad.codegen.plan_verify import verify_plan
+from jitgrad.codegen.resize import Table
 from jitgrad.codegen.resize.template import Template
 from jitgrad.ir.tracked import Lookup
 
@@ -23,6 +25,15 @@ def verifying(monkeypatch):
 
     monkeypatch.setattr(Template, "at", checked)
     return verified
+
+
+def own_table(monkeypatch):
+    """A table of templates of one's own, whose plans are verified, and nothing on disk."""
+    made = Table()
+    verifying(monkeypatch)
+    monkeypatch.setattr(codegen, "TEMPLATES", made)
+    monkeypatch.setattr(codegen.stored, "key_of", lambda *args: None)
+    return made
 
 
 def verify_at(plan, look_up):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from codegen.resized_plans import verifying
+from codegen.resized_plans import own_table
 from codegen.test_resize import PROGRAMS, arrays_of, program
 
 import jitgrad as jg
@@ -10,7 +10,6 @@ from jitgrad import nn
 from jitgrad.codegen import compile as codegen
 from jitgrad.codegen.compile import compile_graph
 from jitgrad.codegen.options import CompileOptions
-from jitgrad.codegen.resize import Table
 from jitgrad.codegen.resize.guess import guess
 from jitgrad.codegen.resize.outline import Outlines
 from jitgrad.ir.autodiff import gradient_graph
@@ -19,12 +18,8 @@ from jitgrad.ir.parser import parse
 
 @pytest.fixture(autouse=True)
 def table(monkeypatch):
-    """A table of one's own, and nothing on disk. All plans for other sizes are verified."""
-    made = Table()
-    verifying(monkeypatch)
-    monkeypatch.setattr(codegen, "TEMPLATES", made)
-    monkeypatch.setattr(codegen.stored, "key_of", lambda *args: None)
-    return made
+    """All plans for other sizes are verified."""
+    return own_table(monkeypatch)
 
 
 def check(graph, varying=(0,)):

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from codegen.resized_plans import verifying
+from codegen.resized_plans import own_table
 from control_graphs import numbers, repeated, scanned
 
 from jitgrad.codegen import compile as codegen
 from jitgrad.codegen.compile import compile_graph
 from jitgrad.codegen.options import CompileOptions
-from jitgrad.codegen.resize import Table
 from jitgrad.codegen.resize.outline import Outlines
 from jitgrad.ir import dtypes
 from jitgrad.ir.autodiff import gradient_graph
@@ -49,12 +48,8 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def table(monkeypatch):
-    """A table of one's own, and nothing on disk. All plans for other sizes are verified."""
-    made = Table()
-    verifying(monkeypatch)
-    monkeypatch.setattr(codegen, "TEMPLATES", made)
-    monkeypatch.setattr(codegen.stored, "key_of", lambda *args: None)
-    return made
+    """All plans for other sizes are verified."""
+    return own_table(monkeypatch)
 
 
 def program(name, n):
