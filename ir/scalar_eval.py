@@ -106,7 +106,7 @@ def _by_type(fn: Fn, x: Array, dtype: DType) -> Array:
 
 def _convert(x: Array, dtype: DType) -> Array:
     with np.errstate(all="ignore"):
-        return converted(np.asarray(x), dtype)  # type: ignore[no-any-return]
+        return converted(np.asarray(x), dtype)
 
 
 def _check_divisor(x: Array, y: Array) -> None:
