@@ -107,7 +107,7 @@ def _cast(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     if array.dtype.kind == "c" and not dtype.is_complex:
         array = array.real
     with np.errstate(all="ignore"):
-        return array.astype(dtype.np, copy=False)
+        return array if array.dtype == dtype.np else dtypes.converted(array, dtype)  # type: ignore[no-any-return]
 
 
 @public(method=False)

@@ -138,3 +138,12 @@ def test_the_standard_promotes_them():
     assert xp.sum(xp.asarray(np.array([1, 2], np.uint16))).dtype is xp.uint64
     assert xp.isdtype(xp.uint32, "unsigned integer") and not xp.isdtype(xp.int32, "unsigned integer")
     assert xp.can_cast(xp.uint16, xp.int32) and not xp.can_cast(xp.uint32, xp.int32)
+
+
+@pytest.mark.parametrize("dtype", [jg.uint8, jg.uint16, jg.uint32, jg.int8], ids=str)
+def test_bfloat16_is_cut_as_float32_is(dtype):
+    """Below zero too, where libraries have come to differ."""
+    x = jg.tensor([-25.0, -1.25, 0.0, 7.75])
+    half, want = x.bfloat16(), x.to(jg.int64).to(dtype)
+    for got in (half.to(dtype), jg.compile(lambda t: t.to(dtype))(half), jg.tensor(half.numpy(), dtype=dtype)):
+        assert got.tolist() == want.tolist()
