@@ -45,6 +45,7 @@ from . import (
     linalg,
     nn,
     optim,
+    overrides,
     profiler,
     random,
     sampling,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .autograd.saved import SavedHooks
     from .compiler.tracer import Tracer
     from .levels import Level
+    from .overrides import TorchFunctionMode
 
 
 class Mode:
@@ -31,10 +32,12 @@ class Mode:
         "check_nan",
         "cuda_device",
         "default_dtype",
+        "function_modes",
         "grad",
         "inference",
         "levels",
         "outer_grad",
+        "overrides_off",
         "place",
         "places",
         "saved_hooks",
@@ -64,6 +67,8 @@ class Mode:
         self.levels: tuple[Level, ...] = ()  # transforms that tensors know of (vmap, forward mode), outermost first
         self.outer_grad: bool = True  # whether recording was on around the innermost gradient taken at this level
         self.transforms = 0  # functional transforms under way
+        self.function_modes: tuple[TorchFunctionMode, ...] = ()  # which every public function asks, outermost first
+        self.overrides_off = False  # whether functions ask no class of tensors what they mean
         self.begun: set[Any] = set()  # the tape nodes at which gradients being taken by them begin
         self.places: list[Device | None] = []  # what `place` was around `with device`
 

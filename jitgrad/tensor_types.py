@@ -13,6 +13,7 @@ from .conversions import convert
 from .creation import empty, tensor
 from .errors import located
 from .functions.registry import public
+from .mode import local
 from .promotion import get_default_dtype
 from .tensor import Size, Tensor
 
@@ -105,6 +106,10 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 @public(function=False)
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """This tensor's memory as an instance of a subclass of `Tensor`, with the same history."""
+    if self._requires_grad and self._node is None and local.mode.grad:
+        made = self.view_as(self)  # type: ignore[attr-defined]  # gradients reach the leaf
+        made.__class__ = cls
+        return made  # type: ignore[no-any-return]
     made = alias(self)
     made.__class__ = cls
     made._node, made._index, made._requires_grad = self._node, self._index, self._requires_grad

@@ -22,6 +22,7 @@ from ..backend import load_if_numba_is
 from ..counters import counters
 from ..dump import observer_for, write
 from ..mode import local
+from ..overrides import any_asks
 from ..runtime_float import RuntimeFloat
 from ..tensor import Tensor
 from .checking import checked
@@ -90,15 +91,17 @@ class CompiledFunction(StandsForFunction):
     def call_at_length(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same without shortcuts."""
         mode = local.mode
-        # Inside vmap and forward mode, ops are those transforms'; anomaly mode wants the line of each.
-        if mode.levels or mode.anomaly or not config.compile:
+        # Inside vmap and forward mode, ops are those transforms'; anomaly mode and others' modes want each of them.
+        if mode.levels or mode.anomaly or mode.function_modes or not config.compile:
             return self._f(*args, **kwargs)
-        tracer = local.mode.tracer
-        if tracer is not None:
-            return tracer.nested(self, self._f, args, kwargs)
+        if mode.tracer is not None:
+            return mode.tracer.nested(self, self._f, args, kwargs)
         self._record.calls += 1
         counters.calls += 1
         leaves, structure = flatten_call(args, kwargs)
+        if any_asks(leaves):
+            counters.fallbacks += 1
+            return self._f(*args, **kwargs)
         key = call_key(self._f, leaves, structure, self._numbers.of(structure), self._recollections.recall())
         unknown: Unknown | None = None
         for entry in self._entries.get(key, ()):
@@ -262,6 +265,8 @@ class CompiledFunction(StandsForFunction):
         reason = tracer.lost or unrepeatable(box)
         if reason is not None:
             return reason
+        if any_asks(pytree.flatten(box[0])[0]):
+            return "it returns tensors of a class that says what functions mean for it"
         _forget_unseen_histories(box[0])
         kept = _outputs(box[0], tracer)
         if _escaping(tracer, kept):

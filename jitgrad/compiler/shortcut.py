@@ -47,7 +47,7 @@ from .surroundings import followed_by
 
 _MODES: Final = (
     "grad", "inference", "default_dtype", "place", "cuda_device", "autocast_state", "tracer", "levels", "anomaly",
-    "watches",
+    "watches", "function_modes", "overrides_off",
 )  # fmt: skip
 _ndarray = np.ndarray
 

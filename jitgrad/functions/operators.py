@@ -1,9 +1,7 @@
-"""Python's operators on tensors, and how NumPy's functions and operators treat them, and PyTorch's functions."""
+"""Python's operators on tensors, and how NumPy's functions and operators treat them."""
 
 from __future__ import annotations
 
-import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -135,27 +133,3 @@ _UFUNC_NAMES = {"power": "pow", "equal": "eq", "invert": "bitwise_not", "left_sh
                 "right_shift": "bitwise_right_shift"}  # fmt: skip
 Tensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
 Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
-
-
-def _torch_function(
-    cls: type[Tensor], function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-) -> Any:
-    """A function of PyTorch called with jitgrad's tensors, and none of its own, is jitgrad's of the same name."""
-    kwargs = kwargs or {}
-    own = _counterpart(function)
-    if own is None or any(isinstance(x, sys.modules["torch"].Tensor) for x in (*args, *kwargs.values())):
-        return NotImplemented
-    return own(*args, **kwargs)
-
-
-@functools.lru_cache(1024)
-def _counterpart(function: Any) -> Callable[..., Any] | None:
-    """jitgrad's function or method with the name of one of PyTorch's, whose protocol this is: it is loaded."""
-    name = sys.modules["torch.overrides"].resolve_name(function)
-    found: Any = sys.modules[__name__.partition(".")[0]]
-    for part in (name or "").split(".")[1:]:
-        found = getattr(found, part, None)
-    return found if name and callable(found) else None
-
-
-Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]

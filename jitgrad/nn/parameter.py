@@ -10,6 +10,7 @@ from ..aliasing import storage_of
 from ..creation import empty
 from ..errors import located
 from ..mode import local
+from ..overrides import not_overridden
 from ..tensor import Tensor, wrap
 
 __all__ = ["Buffer", "Parameter"]
@@ -42,6 +43,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = classmethod(not_overridden)
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         made: Parameter = _own(cls, data)
@@ -59,6 +61,7 @@ class Buffer(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = classmethod(not_overridden)
 
     persistent: bool
 
