@@ -224,7 +224,7 @@ def run_op(
             out: Sequence[Any] | None = run_large(op, data, operands, results)
             if out is not None:
                 return out
-        elif isinstance(op, OFTEN) and (native := run_often(op, data, operands)) is not None:
+        elif isinstance(op, OFTEN) and (native := run_often(op, data, operands, results)) is not None:
             return native  # type: ignore[no-any-return]
         found = op.arranged(arrange, data[0]) if isinstance(op, Arranging) else apply_reference(op, data)
         return found if isinstance(op, _LAID_OUT) else [_row_major(x) for x in found]

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.config import config
 from jitgrad.ir.control import Scan
@@ -32,7 +34,8 @@ _PRODUCT = 1 << 18  # multiplications
 _DRAWN = 1 << 12  # random numbers that are the same to the bit in kernels, which take a tenth of NumPy's time
 _AT_ONCE = 1 << 20
 _AS_A_CALL = 32  # random numbers, which take NumPy as long as the call of an op
-OFTEN = (RandomUniform, RandomNormal, RandomInt, SinglePrecisionFunction)  # what `run_often` may take
+_STEPS_AS_A_CALL = 8  # ops of steps of a scan, whose code takes as much longer to compile
+OFTEN = (RandomUniform, RandomNormal, RandomInt, SinglePrecisionFunction, Scan)  # what `run_often` may take
 _seen: Memo[Any] = Memo(limit=2048)
 _often: Memo[Any] = Memo(limit=256)
 
@@ -60,17 +63,27 @@ def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], res
     return run(data)
 
 
-def run_often(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...]) -> Any:
-    """The results of a small op whose reference is slow, natively where it comes often; None where it doesn't yet."""
-    if operands and operands[0].dtype is float64:  # functions of these are SciPy's
+def run_often(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], results: Sequence[TensorType]) -> Any:
+    """The results of a small op whose reference is slow, natively where it comes often; None where it doesn't yet.
+
+    A scan that starts from little may be long.
+    """
+    if isinstance(op, Scan):
+        data = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in data]
+        if (out := run_large(op, data, operands, results)) is not None:
+            return out
+        counts = operands[op.carries].shape[0] * len(op.body.nodes) // _STEPS_AS_A_CALL
+    elif operands and operands[0].dtype is float64:  # functions of these are SciPy's
         return None
-    draws = op.draws if isinstance(op, RandomOp) else 0
-    if draws and not _is_exact_draw(op):
-        return None
+    else:
+        draws = op.draws if isinstance(op, RandomOp) else 0
+        if draws and not _is_exact_draw(op):
+            return None
+        counts = 1 + draws // _AS_A_CALL
     key = (op, operands)
     found = _often.get(key)
     if found.__class__ is int:
-        found += 1 + draws // _AS_A_CALL
+        found += counts
         _often.put(key, found if found <= calls_needed() or not config.compile else _native(op, operands) or False)
     elif found:
         return found([*data])

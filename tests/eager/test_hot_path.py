@@ -6,6 +6,7 @@ import pytest
 import jitgrad as jg
 import jitgrad.nn.functional as F
 from jitgrad import hot_path, large
+from jitgrad.ir.control import Scan
 
 CALLS = {
     "lerp": lambda x, y, i: jg.lerp(x, y, 0.25),
@@ -271,3 +272,22 @@ def test_what_is_made_of_equal_numbers_again_is_a_tensor_of_its_own():
             jg.set_default_dtype(jg.float32)
         assert jg.zeros(3).dtype is jg.float32
     assert jg.compile(lambda: jg.zeros(3) + jg.arange(3))().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("steps, batch", [(3, 2), (40, 30)], ids=["small", "of many steps"])
+def test_time_loops_are_native_where_they_come_often(steps, batch, monkeypatch):
+    interpreted = []
+    reference = Scan.reference
+    monkeypatch.setattr(Scan, "reference", lambda op, *data: interpreted.append(op) or reference(op, *data))
+    lstm = jg.nn.LSTM(4, 5)
+    x = jg.rand(batch, steps, 4).transpose(0, 1).requires_grad_()
+    seen = []
+    for _ in range(40):
+        lstm.zero_grad()
+        out, (_, cell) = lstm(x)
+        (out.sum() + cell.sum()).backward()
+        seen.append([t.detach().numpy() for t in (out, cell, lstm.weight_ih_l0.grad, lstm.weight_hh_l0.grad)])
+    assert 0 < sum(op.sequences == 1 for op in interpreted) < 3, "the others are gradients"
+    for some in seen:
+        for a, b in zip(some, seen[0], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
