@@ -8,19 +8,20 @@ by the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from ..loops.analysis import changes
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
+from ..loops.pieces import Pieces, pieces_of
 from . import llvm_ir as ir
 from .emit_analysis import has_many_addresses
+from .emit_pieces import PieceEmitter
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
 from .emit_square import Square, exchanged, square_of
 from .emit_stream import STREAMED_FROM, Streams, are_aligned, bytes_per_iteration, streamed_buffers, wait_for_stores
 from .emit_types import I32, I64, plain, ramp_constant, register_type, splat
-from .emit_values import Accumulator, Scope, ValueEmitter
+from .emit_values import Accumulator, Scope
 from .options import EmitOptions
 
 
@@ -29,8 +30,8 @@ def emit_kernel(module: ir.Module, symbol: str, kernel: Kernel, options: EmitOpt
     return KernelEmitter(module, symbol, kernel, options).run()
 
 
-class KernelEmitter(ValueEmitter):
-    """Emits statements; `ValueEmitter` does expressions and memory."""
+class KernelEmitter(PieceEmitter):
+    """Emits statements; `ValueEmitter` does expressions and memory, `PieceEmitter` conditions of vector loops."""
 
     def run(self) -> ir.Function:
         """Emit the whole body."""
@@ -93,12 +94,16 @@ class KernelEmitter(ValueEmitter):
         plan = None
         if loop.kind.endswith("vector") and around.vector is None:
             plan = vector_plan(loop, self.kernel, self.dependencies, self.options)
-        with self._inside(guarded):
+        with self.inside(guarded):
             if plan is None:
                 self._serial_loop(loop, start, stop, enter)
             else:
                 self.streams = self._streams(loop, start)
-                self._vector_loop(loop, plan, start, stop)
+                pieces = None if plan.folds else pieces_of(loop, self.dependencies)
+                if pieces is None:
+                    self._vector_loop(loop, plan, start, stop)
+                else:
+                    self._loop_in_pieces(loop, plan, pieces, start, stop)
         if self.streams is not None:
             wait_for_stores(b, self.streams.chosen)
             self.streams = None
@@ -116,12 +121,6 @@ class KernelEmitter(ValueEmitter):
         aligned = are_aligned(b, (self._address(k, start) for k in sorted(buffers)))
         return Streams(buffers, b.and_(b.icmp_signed(">=", moved, I64(STREAMED_FROM)), aligned))
 
-    @contextmanager
-    def _inside(self, scope: Scope) -> Iterator[None]:
-        outer, self.scope = self.scope, scope
-        yield
-        self.scope = outer
-
     def _square(self, square: Square) -> None:
         """Rows as vectors, turned, and stored as columns."""
         b, around, side, store = self.builder, self.scope, square.side, square.store
@@ -131,17 +130,17 @@ class KernelEmitter(ValueEmitter):
         self.forget(changed)
         columns = Scope(around, changes(square.column), before, False, side, square.column.var)
         columns.values[square.column.var, 1] = I64(0)
-        with self._inside(columns):
+        with self.inside(columns):
             for k in range(side):
                 row = Scope(columns, frozenset({("loop", square.row.var.name)}), self._next_block("row"), False, side,
                             square.column.var)  # fmt: skip
                 row.values[square.row.var, 1] = I64(k)
-                with self._inside(row):
+                with self.inside(row):
                     rows.append(self.bits(square.value, side))
         for k, column in enumerate(exchanged(b, rows)):
             place = Scope(around, changed, self._next_block("column"))
             place.values[square.row.var, 1], place.values[square.column.var, 1] = I64(0), I64(k)
-            with self._inside(place):
+            with self.inside(place):
                 address = self._address(store.buffer, self.value(store.index, 1))
                 b.store(column, address, align=itemsize)
         self.forget(changed)
@@ -165,7 +164,7 @@ class KernelEmitter(ValueEmitter):
         index.add_incoming(start, came_from)
         scope = Scope(around, changes(loop), enter, False, around.lanes, around.vector, around.mask)
         scope.values[loop.var, 1] = plain(b, index) if has_many_addresses(loop) else index
-        with self._inside(scope):
+        with self.inside(scope):
             self.block(loop.body)
         following = b.add(index, I64(1))
         index.add_incoming(following, b.block)
@@ -209,6 +208,83 @@ class KernelEmitter(ValueEmitter):
             self._fold(plan, partials[0])
             self._scalar_rest(loop, enter, main_stop, stop)
 
+    def _loop_in_pieces(self, loop: Loop, plan: VectorPlan, pieces: Pieces, start: ir.Value, stop: ir.Value) -> None:
+        """Whole registers up to where a condition changes, one under masks there, and so on; `start < stop` holds."""
+        b, name, lanes = self.builder, loop.var.name, I64(plan.lanes)
+        enter = b.block
+        borders = self.borders_of(loop, pieces, start, enter)
+        piece, whole, mixed, following, done = (
+            b.append_basic_block(f"{name}.{part}") for part in ("piece", "whole", "mixed", "following", "done")
+        )
+        b.branch(piece)
+        b.position_at_end(piece)
+        first = b.phi(I64)
+        first.add_incoming(start, enter)
+        left = b.sub(self.next_border(borders, first, stop), first)
+        b.cbranch(b.icmp_signed(">=", left, lanes), whole, mixed)
+
+        b.position_at_end(whole)
+        end = b.add(first, b.and_(left, I64(-plan.lanes)))
+        self._whole_registers(loop, plan, pieces, first, end, enter)
+        came_from = b.block
+        b.branch(following)
+
+        b.position_at_end(mixed)
+        after = b.add(first, lanes)
+        self._one_register(loop, plan, enter, first, after, stop)
+        came_from_mixed = b.block
+        b.branch(following)
+
+        b.position_at_end(following)
+        next_first = b.phi(I64)
+        next_first.add_incoming(end, came_from)
+        next_first.add_incoming(after, came_from_mixed)
+        first.add_incoming(next_first, following)
+        b.cbranch(b.icmp_signed("<", next_first, stop), piece, done)
+        b.position_at_end(done)
+
+    def _whole_registers(
+        self, loop: Loop, plan: VectorPlan, pieces: Pieces, start: ir.Value, stop: ir.Value, enter: ir.Block
+    ) -> None:
+        """Registers between which no condition changes."""
+        b, name = self.builder, loop.var.name
+        with self.inside(self.piece_scope(loop, pieces, plan.lanes, start, enter)):
+            came_from, body, end = b.block, b.append_basic_block(f"{name}.whole"), b.append_basic_block(f"{name}.end")
+            b.branch(body)
+            b.position_at_end(body)
+            index = b.phi(I64)
+            index.add_incoming(start, came_from)
+            first = plain(b, index) if has_many_addresses(loop) else index
+            scope = Scope(self.scope, changes(loop), came_from, False, plan.lanes, loop.var)
+            scope.chosen = self.scope.chosen
+            scope.values[loop.var, 1] = first
+            with self.inside(scope):
+                self.block(loop.body)
+            following = b.add(index, I64(plan.lanes))
+            index.add_incoming(following, b.block)
+            b.cbranch(b.icmp_signed("<", following, stop), body, end)
+            b.position_at_end(end)
+
+    def _one_register(
+        self, loop: Loop, plan: VectorPlan, enter: ir.Block, start: ir.Value, after: ir.Value, stop: ir.Value
+    ) -> None:
+        """As many elements as a register has, if there are, each under its own conditions."""
+        b = self.builder
+        if not self.options.masked_tails:
+            self._serial_loop(loop, start, b.select(b.icmp_signed("<", after, stop), after, stop), enter)
+            return
+        first = plain(b, start)
+        mask, whole = self._mask(plan, first, stop)
+        self._vector_body(loop, plan, enter, first, {}, mask, whole)
+
+    def _mask(self, plan: VectorPlan, first: ir.Value, stop: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Which lanes are below `stop`, and whether all are."""
+        b, lanes = self.builder, I64(plan.lanes)
+        left = b.sub(stop, first)
+        whole = b.icmp_signed(">=", left, lanes)
+        left = b.trunc(b.select(b.icmp_signed("<", left, lanes), left, lanes), I32)
+        return b.icmp_signed("<", ramp_constant(I32, range(plan.lanes)), splat(b, left, plan.lanes)), whole
+
     def _vector_body(
         self, loop: Loop, plan: VectorPlan, enter: ir.Block, first: ir.Value,
         partials: dict[int, Accumulator], mask: ir.Value | None, whole: ir.Value | None = None,
@@ -216,7 +292,7 @@ class KernelEmitter(ValueEmitter):
         scope = Scope(self.scope, changes(loop), enter, False, plan.lanes, loop.var, mask, whole)
         scope.values[loop.var, 1] = first
         scope.accumulators.update(partials)
-        with self._inside(scope):
+        with self.inside(scope):
             self.block(loop.body)
 
     def _masked_rest(
@@ -246,10 +322,7 @@ class KernelEmitter(ValueEmitter):
         index.add_incoming(start, came_from)
         is_tail = not plan.masked
         first, lanes = plain(b, index) if is_tail or has_many_addresses(loop) else index, I64(plan.lanes)
-        left = b.sub(stop, first)
-        whole = b.icmp_signed(">=", left, lanes)
-        left = b.trunc(b.select(b.icmp_signed("<", left, lanes), left, lanes), I32)
-        mask = b.icmp_signed("<", ramp_constant(I32, range(plan.lanes)), splat(b, left, plan.lanes))
+        mask, whole = self._mask(plan, first, stop)
         self._vector_body(loop, plan, enter, first, partials, mask, whole)
         following = b.add(index, lanes)
         index.add_incoming(following, b.block)

@@ -46,6 +46,17 @@ class Accumulator:
     outer: bool = False  # a vector loop's partial result of an accumulator declared around it
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Elements next to each other in memory: where the loop's index, or its negative, is that of the first from
+    `address`; with `moves` it is `index & moves`, which is 0 where there is one value for all lanes."""
+
+    address: ir.Value
+    dtype: DType
+    stride: int
+    moves: ir.Value | None
+
+
 @dataclass(slots=True)
 class Scope:
     """One nesting level of emitted code; `before` is the block at whose end code of the parent scope goes.
@@ -62,6 +73,7 @@ class Scope:
     mask: ir.Value | None = None
     whole: ir.Value | None = None  # whether the mask is true everywhere, if that is known
     values: dict[Key, ir.Value] = field(default_factory=dict)
+    chosen: dict[Expr, Chosen] = field(default_factory=dict)  # choices that are one load here
     accumulators: dict[int, Accumulator] = field(default_factory=dict)
 
     def chain(self) -> Iterator[Scope]:
@@ -188,6 +200,8 @@ class ValueEmitter:
             elif expr not in seen and self._lookup(expr, lanes) is None:
                 seen.add(expr)
                 stack.append((expr, True))
+                if lanes > 1 and expr in self.scope.chosen:
+                    continue
                 if lanes == 1 or self._is_varying(expr):
                     operands = expr.args[1:] if isinstance(expr, Load) else expr.args
                     stack.extend((a, False) for a in reversed(operands))
@@ -220,6 +234,8 @@ class ValueEmitter:
 
     def _emit(self, expr: Expr, lanes: int) -> ir.Value:
         b = self.builder
+        if lanes > 1 and expr in self.scope.chosen:
+            return self._load_chosen(self.scope.chosen[expr], lanes)
         match expr:
             case LoopVar():
                 first = self.value(expr, 1)
@@ -309,9 +325,7 @@ class ValueEmitter:
             return self._masked("load", memory, [address, I32(expr.dtype.itemsize), active, _zeros(memory)])
         if step == -1 and active is None:
             last = b.sub(self.value(expr.args[0], 1), I64(lanes - 1))
-            whole = b.load(self._address(expr.buffer, last), typ=memory, align=expr.dtype.itemsize)
-            order = types.lane_order(tuple(reversed(range(lanes))))
-            return b.shuffle_vector(whole, types.undefined(memory), order)
+            return self._load_reversed(self._address(expr.buffer, last), expr.dtype, lanes)
         apart = self._step(expr.args[0]) if active is None else None
         if apart is not None:
             return self._one_by_one(expr, self.value(apart, 1), memory)
@@ -322,6 +336,27 @@ class ValueEmitter:
         every = active or splat_constant(I1, 1, lanes)
         pointers = self._address(expr.buffer, index)
         return self._masked("gather", memory, [pointers, I32(expr.dtype.itemsize), every, _zeros(memory)])
+
+    def _load_reversed(self, address: ir.Value, dtype: DType, lanes: int) -> ir.Value:
+        b, memory = self.builder, memory_type(dtype, lanes)
+        whole = b.load(address, typ=memory, align=dtype.itemsize)
+        order = types.lane_order(tuple(reversed(range(lanes))))
+        return b.shuffle_vector(whole, types.undefined(memory), order)
+
+    def _load_chosen(self, chosen: Chosen, lanes: int) -> ir.Value:
+        b, dtype = self.builder, chosen.dtype
+        assert self.scope.vector is not None
+        index = self.value(self.scope.vector, 1)
+        if chosen.moves is not None:
+            index = b.and_(index, chosen.moves)
+        if chosen.stride == -1:
+            index = b.sub(I64(0), index)
+        address = b.gep(chosen.address, [index], source_etype=memory_type(dtype, 1))
+        if chosen.stride == -1:
+            raw = self._load_reversed(address, dtype, lanes)
+        else:
+            raw = b.load(address, typ=memory_type(dtype, lanes), align=dtype.itemsize)
+        return conv.from_memory(b, raw, dtype, lanes)
 
     def _one_by_one(self, expr: Load, apart: ir.Value, memory: ir.Type) -> ir.Value:
         """Elements at equal distances: as many loads, which many processors do in a third of a gather's time."""
@@ -402,4 +437,4 @@ def _zeros(type_: ir.Type) -> ir.Constant:
     return ir.Constant(type_, None)
 
 
-__all__ = ["Accumulator", "Scope", "ValueEmitter", "vector_of"]
+__all__ = ["Accumulator", "Chosen", "Scope", "ValueEmitter", "vector_of"]

@@ -316,7 +316,8 @@ class Concat(IndexMap):
             if result is None:
                 result = load(position, at < scalar.size(stop))
             else:
-                within = scalar.every([at >= scalar.size(start), at < scalar.size(stop)])
+                until = [] if load is operands[-1] else [at < scalar.size(stop)]
+                within = scalar.every([at >= scalar.size(start), *until])
                 result = scalar.where(at < scalar.size(start), result, load(position, within))
             start = stop
         assert result is not None
