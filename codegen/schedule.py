@@ -19,6 +19,7 @@ _TILES_SERIAL_BELOW: Final = 25_000.0  # what is summed up needs less memory tha
 _TILE_PORTION: Final = 4_000.0  # tasks of tile kernels are cut to come out even, and so are handed out one by one
 _MAX_PORTIONS: Final = 64
 _FLOPS_PER_NANOSECOND: Final = 50.0
+_BYTES_PER_NANOSECOND: Final = 32.0  # of a matrix that is multiplied by a vector
 _VECTOR_ALIGNMENT: Final = 256  # elements, so that portions start on cache lines
 
 
@@ -38,7 +39,11 @@ def grain(launch: Launch) -> int:
 def tile_grain(product: Product) -> int:
     """Tiles of a matrix product in one portion; 0 for a product that runs on the calling thread."""
     tiles = len(product.tiles)
-    work = 2 * product.tiles[0].rows * product.tiles[0].columns * product.inner / _FLOPS_PER_NANOSECOND
+    elements = product.tiles[0].rows * product.tiles[0].columns * product.inner
+    if product.is_by_vector:
+        work = elements * product.dtype.itemsize / _BYTES_PER_NANOSECOND
+        return 1 if tiles > 1 and tiles * work >= _TILES_SERIAL_BELOW else 0
+    work = 2 * elements / _FLOPS_PER_NANOSECOND
     if tiles * work < SERIAL_BELOW:
         return 0
     size = max(1, int(PORTION / max(1.0, work)), -(-tiles // _MAX_PORTIONS))

@@ -12,6 +12,7 @@ from jitgrad.ir.op import View
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.rewrite import Rules, map_sub_graphs, rewrite
+from jitgrad.ir.tracked import happens_to_be
 
 from .factor_ops import FactorProduct, PackedFactor, TileProduct, factor_tile
 from .target import TileTarget
@@ -47,6 +48,8 @@ class _Packing:
             return None  # a copy that BLAS does without
         if not self.in_loop and not _is_in_memory(source):
             return None
+        if self.in_loop and _is_in_memory(source) and happens_to_be(x.shape[0], 1):
+            return b(TileProduct((swapped, turned)), inner, source)  # of a row, as BLAS multiplies it
         if not self.in_loop and x.shape[0] <= _FEW_ROWS:
             return b(TileProduct((swapped, turned)), inner, source)
         source, turned = (source, turned) if _is_in_memory(source) else (w, False)

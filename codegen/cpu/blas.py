@@ -30,6 +30,7 @@ _MAX_TILES: Final = 16  # each tile packs its operands anew
 _MIN_FLOPS: Final = 8_000_000
 _MIN_SIDE: Final = 64
 _SIDE_MULTIPLE: Final = 16
+_VECTOR_TILE: Final = 1 << 15  # elements of the matrix, of a product with one row or column: what it takes is memory
 
 
 @functools.cache
@@ -130,6 +131,11 @@ class Product:
     rhs_layout: MatrixLayout
     tiles: tuple[Tile, ...]
 
+    @property
+    def is_by_vector(self) -> bool:
+        """Whether a factor is a row or a column, so that each element of the other is used once."""
+        return 1 in (self.rows, self.columns)
+
     def block(self) -> list[int]:
         """The arguments that all calls share, one 8-byte cell each.
 
@@ -191,9 +197,12 @@ def _factors(node: Node) -> list[tuple[tuple[int, ...], Strided]]:
 def cuts(rows: int, columns: int, inner: int, batch: int) -> tuple[int, int]:
     """Into how many pieces the rows and the columns of each result are cut.
 
-    >>> cuts(64, 64, 64, 1), cuts(1024, 1024, 1024, 1), cuts(1024, 1024, 1024, 32)
-    ((1, 1), (4, 4), (1, 1))
+    >>> cuts(64, 64, 64, 1), cuts(1024, 1024, 1024, 1), cuts(1024, 1024, 1024, 32), cuts(1, 1024, 256, 1)
+    ((1, 1), (4, 4), (1, 1), (1, 8))
     """
+    if rows == 1 or columns == 1:
+        pieces = max(1, min(_MAX_TILES // max(1, batch), rows * columns * inner // _VECTOR_TILE))
+        return (1, pieces) if rows == 1 else (pieces, 1)
     down = across = 1
     while batch * down * across < _MAX_TILES and 2 * rows * columns * inner > 2 * _MIN_FLOPS * down * across:
         height, width = rows / down, columns / across

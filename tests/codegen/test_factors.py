@@ -8,10 +8,12 @@ from jitgrad.codegen.cache import COUNTERS
 from jitgrad.codegen.conv.factor_ops import FactorProduct, PackedFactor, TileProduct, factor_tile
 from jitgrad.codegen.conv.product_launch import Shape, product_cut
 from jitgrad.codegen.conv.target import TileTarget
+from jitgrad.codegen.cpu.blas import product_of
 from jitgrad.codegen.cpu.threads import get_num_threads
-from jitgrad.codegen.fuse import TileStep
+from jitgrad.codegen.fuse import ControlStep, TileStep
 from jitgrad.codegen.loops.tile import PACKED, STRAIGHT, TURNED
 from jitgrad.codegen.options import CompileOptions
+from jitgrad.codegen.schedule import tile_grain
 from jitgrad.ir import dtypes
 from jitgrad.ir.builder import Builder
 from jitgrad.ir.errors import ShapeError
@@ -19,6 +21,7 @@ from jitgrad.ir.ops.linalg import MatMul, transposed
 from jitgrad.ir.ops.math import Tanh
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.slicing import Slice
+from jitgrad.ir.parser import parse
 from jitgrad.ir.types import TensorType
 
 
@@ -136,6 +139,46 @@ def test_one_factor_is_packed_once():
     w = b.input(TensorType((50, 40), dtypes.float32))
     compiled = compile_graph(b.build([b(MatMul(), x, w), b(MatMul(), y, w)]))
     assert len(compiled.steps) == 3
+
+
+LOOP = """graph(%h: f32[{rows},256], %xs: f32[3,{rows},1024], %w: f32[1024,256]) -> (f32[{rows},256]) {{
+  %last = scan[body=graph(%h: f32[{rows},256], %x: f32[{rows},1024], %w: f32[1024,256]) -> (f32[{rows},256]) {{
+    %t = permute[perm=(1, 0)](%w) : f32[256,1024]
+    %m = matmul(%h, %t) : f32[{rows},1024]
+    %s = add(%m, %x) : f32[{rows},1024]
+    %n = slice[starts=(0, 512), sizes=({rows}, 256), steps=(1, 1)](%s) : f32[{rows},256]
+    return %n
+  }}, carries=1, sequences=1, reverse=false](%h, %xs, %w) : f32[{rows},256]
+  return %last
+}}"""
+
+
+def test_a_row_in_a_loop_is_multiplied_by_the_matrix_where_it_lies():
+    """By BLAS, whose pieces threads share; several rows by tiles, of a matrix that is packed in front of the loop."""
+    rng = np.random.default_rng(0)
+    for rows in (1, 4):
+        compiled = compile_graph(parse(LOOP.format(rows=rows)))
+        plan = compiled.plan
+        (loop,) = [s for s in plan.steps if isinstance(s, ControlStep)]
+        (inner,) = plan.inner[loop].plans
+        (product,) = [s for s in inner.steps if isinstance(s, TileStep)]
+        assert isinstance(product.node.op, TileProduct if rows == 1 else FactorProduct)
+        if rows == 1:
+            assert len(product_of(product.node).tiles) == 8 and tile_grain(product_of(product.node)) == 1
+        arrays = [rng.uniform(-0.1, 0.1, s).astype("f4") for s in ((rows, 256), (3, rows, 1024), (1024, 256))]
+        want = arrays[0].astype("f8")
+        for x in arrays[1]:
+            want = (want @ arrays[2].T + x)[:, 512:768]
+        found = [compiled(arrays)[0].copy()]
+        before = get_num_threads()
+        try:
+            for count in (1, 3):
+                set_num_threads(count)
+                found.append(compiled(arrays)[0].copy())
+        finally:
+            set_num_threads(before)
+        np.testing.assert_allclose(found[0], want, rtol=1e-4, atol=1e-5)
+        assert all(np.array_equal(found[0], f) for f in found)
 
 
 def test_references_and_rules():
