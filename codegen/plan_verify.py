@@ -13,12 +13,13 @@ from typing import NamedTuple, NoReturn
 
 from jitgrad.ir.errors import InternalError
 from jitgrad.ir.graph import Value
+from jitgrad.ir.scalar import Expr
 from jitgrad.ir.tracked import Lookup
 from jitgrad.ir.types import TensorType
 
 from .fuse.program import ControlStep, KernelStep, TileStep
 from .loops import walk
-from .loops.ir import Load, Loop, Stmt, Store
+from .loops.ir import Loop, Stmt, Store
 from .lower import AnyKernel, Launch, Operand, Scratch
 from .plan import CopyStep, Place, Plan, reads_of, writes_of
 
@@ -204,21 +205,32 @@ class _Verifier:
 
 
 def overwrites_safely(kernel: AnyKernel, buffer: int) -> bool:
-    """Whether every load of `buffer` is at the very index of its only store, and comes before it."""
-    stores = [s for s in walk.statements(kernel.body) if isinstance(s, Store) and s.buffer == buffer]
-    if len(stores) != 1:
-        return False
-    seen = False
+    """Whether every load of `buffer` is at the very index of its only store, and comes before it.
 
-    def visit(body: Iterable[Stmt]) -> bool:
-        nonlocal seen
-        for stmt in body:
-            for e in walk.postorder(walk.expressions(stmt)):
-                if isinstance(e, Load) and e.buffer == buffer and (seen or e.args != (stores[0].index,)):
-                    return False
-            seen = seen or stmt is stores[0]
-            if isinstance(stmt, Loop) and not visit(stmt.body):
-                return False
-        return True
+    Each of several loops over one variable may have such a store, if it starts where the loop in front of it stops:
+    then they have elements of their own.
+    """
+    indices = {s.index for s in walk.statements(kernel.body) if isinstance(s, Store) and s.buffer == buffer}
+    return len(indices) == 1 and _stored_after(kernel.body, buffer, indices.pop(), False) is not None
 
-    return visit(kernel.body)
+
+def _stored_after(body: Iterable[Stmt], buffer: int, index: Expr, stored: bool) -> bool | None:
+    """Whether `buffer` has been stored to after `body`; None where it is read elsewhere than at `index`, or is read or
+    stored to where it has been already."""
+    before, at_first = None, stored
+    for stmt in body:
+        loads = [e for e in walk.loads(walk.expressions(stmt)) if e.buffer == buffer]
+        if any(stored or e.args != (index,) for e in loads):
+            return None
+        if isinstance(stmt, Store) and stmt.buffer == buffer:
+            if stored:
+                return None
+            stored = True
+        if isinstance(stmt, Loop):
+            if before is None or stmt.var is not before.var or stmt.start is not before.stop:
+                at_first = stored
+            found = _stored_after(stmt.body, buffer, index, at_first)
+            if found is None:
+                return None
+            before, stored = stmt, stored or found
+    return stored

@@ -11,8 +11,9 @@ Where that has another dtype, or is an operand's, a tile holds it, unless rows a
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from jitgrad.ir.scalar import MATH, Expr
 
@@ -24,7 +25,7 @@ from .kernel_builder import Tile
 from .phases import Phases
 
 _COSTLY: Final = 12
-_HELD: Final = 4096  # elements of a row that a tile may hold: less than a core's first cache
+HELD: Final = 4096  # elements of a row that a tile may hold: less than a core's first cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,12 @@ class Kept:
     tile: Tile | None = None
 
 
-def kept_values(lowering: GroupLowering, phases: Phases, length: int) -> dict[int, list[Kept]]:
-    """By phase, what is to be kept there of rows of `length` elements; at most one expression by result.
+Keeping: TypeAlias = Mapping[int, Sequence[Kept]]
+"""What each phase keeps."""
+
+
+def kept_values(lowering: GroupLowering, phases: Phases, *, tiles: bool) -> Keeping:
+    """By phase, what is to be kept there, at most one expression by result; with `tiles`, in tiles too.
 
     The memory of a result that takes over an operand's keeps nothing: the operand may still be read.
     """
@@ -53,9 +58,9 @@ def kept_values(lowering: GroupLowering, phases: Phases, length: int) -> dict[in
         if own:
             best = max(own, key=cost)
             found[computed[best]].append(Kept(root, best))
-        elif shared and length <= _HELD:
+        elif shared and tiles:
             best = max(shared, key=cost)
-            found[computed[best]].append(Kept(root, best, Tile(best.dtype, _HELD)))
+            found[computed[best]].append(Kept(root, best, Tile(best.dtype, HELD)))
     return found
 
 

@@ -5,8 +5,9 @@
         phase 1: fold reductions that read results of phase 0, ...
         last: store the rest
 
-Short rows are done side by side instead, one in each lane of a vector, each from end to end. Rows that lie in memory as
-columns, and of which nothing but sums is wanted, are columns (`column.py`).
+Short rows are done side by side instead, one in each lane of a vector, each from end to end. A kernel holds both loops,
+of which the length decides as it runs, so that one kernel serves all lengths. Rows that lie in memory as columns, and
+of which nothing but sums is wanted, are columns (`column.py`).
 
 A row is read again in each phase, from cache; `kept.py` says what is not computed again. Inexact folds go in blocks of
 bounded length, so that the error of a float32 sum does not grow with the length of the row.
@@ -16,20 +17,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from jitgrad.ir import scalar
+from jitgrad.ir.tracked import computed
 
 from ..fuse.element import element
 from ..fuse.roots import Root
 from ..loops.ir import Init, Stmt, loop_var
 from .column import lower_columns
 from .group_lowering import Fold, GroupLowering, ceil_div, new_fold
-from .kept import Kept, kept_values
+from .kept import HELD, Keeping, Kept, kept_values
 from .kernel_builder import KernelBuilder, Launch
 from .long_row import lower_long_row
-from .loops import SERIAL, VECTOR, Header, counted, nest, parallel, stretch
+from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, counted, nest, parallel, stretch
 from .nest import Axis
 from .phases import Phases
+
+_ROWS: Final = 256  # short ones in a task
+_ELEMENTS: Final = 1024  # of long rows in a task, at least
 
 
 def lower_row(lowering: GroupLowering) -> list[Launch]:
@@ -45,17 +51,63 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
         return lower_columns(lowering, [a for a in kept if a is not along], reduced, along)
     if _is_long(lowering, phases, kept, reduced):
         return lower_long_row(lowering, phases, kept, reduced)
+    if kept and not lowering.tuning.flat:
+        return [_of_any_length(lowering, b, phases, kept, reduced)]
     short = bool(kept) and math.prod(a.extent for a in reduced) <= lowering.tuning.short_row
     headers, extent = parallel(b, kept, 0 if short else max(1, len(reduced)), lowering.tuning.flat)
+    body = nest(headers, _row(lowering, b, phases, reduced, short, {}))
+    return [b.launch(body, extent, lowering.operations, lowering.label())]
+
+
+def _of_any_length(
+    lowering: GroupLowering, b: KernelBuilder, phases: Phases, kept: Sequence[Axis], reduced: Sequence[Axis]
+) -> Launch:
+    """A loop over some rows for each kind of length. A task has rows for one of them, and none for the others."""
+    last, length, short = kept[-1], math.prod(a.extent for a in reduced), lowering.tuning.short_row
+    many = 0 if len(kept) < 3 else last.extent
+    kinds: list[tuple[int, str, Keeping]] = []
+    longer_than, keeping = short, kept_values(lowering, phases, tiles=True)
+    if any(k.tile is not None for held in keeping.values() for k in held):
+        kinds.append((computed(_rows_of, length, short, HELD, many), SERIAL, keeping))
+        longer_than, keeping = HELD, kept_values(lowering, phases, tiles=False)
+    kinds.append((computed(_rows_of, length, longer_than, math.inf, many), SERIAL, keeping))
+    kinds.append((computed(_rows_of, length, -1, short, many or _ROWS), VECTOR, {}))
+    blocks = Axis((loop_var("blocks"),), ceil_div(last.extent, sum(rows for rows, _, _ in kinds)))
+    tasks = [*kept[:-1][:2], blocks]
+    b.split(TASK, tasks)
+    headers = [Header(TASK, scalar.const(0), b.length(tasks), PARALLEL), *counted(b, kept[2:-1], "i")]
+    rows_each, body = 0, list[Stmt]()
+    stop = start = b.finish(blocks.var) * b.slot("rows each", sum(rows for rows, _, _ in kinds))
+    b.place[last.var] = loop_var("row")
+    for n, (rows, kind, held) in enumerate(kinds):
+        b.forget()
+        rows_each += rows
+        before, stop = stop, scalar.minimum(start + b.slot(("rows each", n), rows_each), b.extent(last))
+        stretch = Header(loop_var("row"), before, stop, kind)
+        body += nest([stretch], _row(lowering, b, phases, reduced, kind is VECTOR, held))
+    extent = math.prod(a.extent for a in tasks)
+    return b.launch(nest(headers, body), extent, lowering.operations, lowering.label())
+
+
+def _rows_of(length: int, above: int, most: float, many: int) -> int:
+    """How many rows a task takes, if they are longer than `above` and as long as `most` at most; else none.
+
+    `many`, or else as many as make up for what a task takes by itself.
+    """
+    return (many or max(1, _ELEMENTS // length)) if above < length <= most else 0
+
+
+def _row(
+    lowering: GroupLowering, b: KernelBuilder, phases: Phases, reduced: Sequence[Axis], short: bool, keeping: Keeping
+) -> list[Stmt]:
+    """What happens to a row, or to several side by side."""
     body: list[Stmt] = list(_outer(lowering, b, phases, 0))
-    length = math.prod(a.extent for a in reduced)
-    keeping = kept_values(lowering, phases, length) if lowering.tuning.keeps and not short else {}
     for p in range(phases.count):
         body += _phase(lowering, b, phases, p, reduced, short, keeping.get(p, ()))
         held = [k for before in range(p + 1) for k in keeping.get(before, ()) if phases.phase(k.root) > p]
         _find_kept(lowering, b, reduced, held)
         body += _outer(lowering, b, phases, p + 1)
-    return [b.launch(nest(headers, body), extent, lowering.operations, lowering.label())]
+    return body
 
 
 def _read_along(lowering: GroupLowering, phases: Phases, kept: Sequence[Axis], reduced: Sequence[Axis]) -> Axis | None:
