@@ -15,9 +15,12 @@ from .lower import AnyKernel, Launch
 
 SERIAL_BELOW: Final = 40_000.0  # nanoseconds of work; handing out costs about 5000
 PORTION: Final = 12_000.0
-_TILES_SERIAL_BELOW: Final = 25_000.0  # what is summed up needs less memory than others to be moved between cores
-_TILE_PORTION: Final = 4_000.0  # tasks of tile kernels are cut to come out even, and so are handed out one by one
 _MAX_PORTIONS: Final = 64
+_LOOPS: Final = SERIAL_BELOW, PORTION, _MAX_PORTIONS
+_TILES_SERIAL_BELOW: Final = 25_000.0
+_TILES: Final = _TILES_SERIAL_BELOW, 4_000.0, 512
+"""The same for tile kernels, whose sums need less memory than others to be moved between cores, and whose tasks are cut
+to come out even, and so are handed out one by one."""
 _FLOPS_PER_NANOSECOND: Final = 50.0
 _BYTES_PER_NANOSECOND: Final = 32.0  # of a matrix that is multiplied by a vector
 _VECTOR_ALIGNMENT: Final = 256  # elements, so that portions start on cache lines
@@ -26,10 +29,10 @@ _VECTOR_ALIGNMENT: Final = 256  # elements, so that portions start on cache line
 def grain(launch: Launch) -> int:
     """Iterations in one portion of the parallel loop; 0 for a launch that runs on the calling thread."""
     tiles = isinstance(launch.kernel, TileKernel)
-    least, each = (_TILES_SERIAL_BELOW, _TILE_PORTION) if tiles else (SERIAL_BELOW, PORTION)
+    least, each, most = _TILES if tiles else _LOOPS
     if launch.extent < 2 or launch.work < least:
         return 0
-    portions = min(_MAX_PORTIONS, max(2, int(launch.work / each)))
+    portions = min(most, max(2, int(launch.work / each)))
     size = -(-launch.extent // portions)
     if _is_flat(launch.kernel):
         size = -(-size // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT

@@ -17,11 +17,12 @@ from .factor_ops import FactorProduct, PackedFactor, TileProduct, factor_tile
 from .schedule import TileShape
 from .target import TileTarget
 
-_PANEL_BYTES: Final = 48 << 10  # of the second factor, packed, in a piece of the sums: a core's first cache
+_TERMS: Final = 512  # of a piece of the sums: results are read and written once for each, and panels come near in time
 _CHUNK_ROWS: Final = 256  # of the first factor in a task: a piece of them is a part of the second cache
-_PACKED_BYTES: Final = 128 << 10  # of the first factor, packed by a task
-_GROUP_BLOCKS: Final = 6  # of columns in a task, whose part of the result stays in the second cache
-_PACKING: Final = {STRAIGHT: 2.0, TURNED: 8.0, PACKED: 0.7}  # cycles per register of a factor, or for having it near
+_PACKED_BYTES: Final = 256 << 10  # of the first factor, packed by a task
+_RESULT_BYTES: Final = 512 << 10  # of a task's part of the result, which stays in the second cache from piece to piece
+_PACKING: Final = {STRAIGHT: 2.0, TURNED: 8.0, PACKED: 0.2}  # cycles per register of a factor, or for having it near
+_NEAR: Final = 0.7  # cycles per register of the first factor, which each group of columns brings near anew
 _TURNING: Final = 8.0  # cycles per register of the first factor
 _NARROW: Final = 1.15  # the time of a tile of one register, beside that of each register of a wide one
 _TASK_CYCLES: Final = 1500.0  # to take a task, and begin it
@@ -56,18 +57,19 @@ def product_cut(p: Shape, dtype: DType, target: TileTarget) -> Cut:
 
     >>> from jitgrad.ir import dtypes
     >>> product_cut(Shape(1024, 2048, 256, True, PACKED), dtypes.float32, TileTarget(512, 32))
-    Cut(chunks=16, groups=1, depth=256)
+    Cut(chunks=32, groups=1, depth=512)
     """
     tile, lanes = factor_tile(target), target.lanes(dtype)
-    width = tile.vectors * lanes
-    pieces = max(1, math.ceil(p.inner / (_PANEL_BYTES // (width * dtype.itemsize))))
+    pieces = max(1, math.ceil(p.inner / _TERMS))
     depth = max(1, math.ceil(p.inner / pieces / lanes)) * lanes
-    blocks, tiles = max(1, math.ceil(p.columns / width)), max(1, math.ceil(p.rows / tile.rows))
-    chunks, groups = max(1, math.ceil(p.rows / _CHUNK_ROWS)), math.ceil(blocks / _GROUP_BLOCKS)
+    blocks, tiles = max(1, math.ceil(p.columns / (tile.vectors * lanes))), max(1, math.ceil(p.rows / tile.rows))
+    chunks = max(1, math.ceil(p.rows / _CHUNK_ROWS))
     if p.turned:
-        chunks, groups = max(1, math.ceil(tiles * tile.rows * depth * dtype.itemsize / _PACKED_BYTES)), 1
-    cuts = [Cut(c, g, depth) for c in _counts(chunks, tiles) for g in _counts(groups, blocks)]
-    return min(cuts, key=lambda cut: _cost(cut, p, tile, lanes))
+        chunks = max(1, math.ceil(tiles * tile.rows * depth * dtype.itemsize / _PACKED_BYTES))
+    cuts = [Cut(c, g, depth) for c in _counts(chunks, tiles) for g in _counts(1, blocks)]
+    most = _RESULT_BYTES // dtype.itemsize
+    near = [cut for cut in cuts if math.ceil(p.rows / cut.chunks) * math.ceil(p.columns / cut.groups) <= most]
+    return min(near if pieces > 1 and near else cuts, key=lambda cut: _cost(cut, p, tile, lanes))
 
 
 def _counts(least: int, most: int) -> list[int]:
@@ -89,8 +91,7 @@ def _cost(cut: Cut, p: Shape, tile: TileShape, lanes: int) -> float:
     tasks = cut.chunks * cut.groups
     idle = sum(math.ceil(tasks / t) * t * task * weight for t, weight in _THREADS.items()) - p.rows * registers
     packing = cut.chunks * registers * _PACKING[p.second]
-    if p.turned:
-        packing += cut.groups * p.rows / lanes * _TURNING
+    packing += cut.groups * p.rows / lanes * (_TURNING if p.turned else _NEAR)
     if p.inner * p.rows * registers < _SERIAL_CYCLES:
         idle = task = 0.0
     return p.inner * (packing + idle + task / 8) + tasks * _TASK_CYCLES
