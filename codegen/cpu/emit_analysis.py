@@ -10,6 +10,7 @@ from jitgrad.ir.dtypes import DType
 from jitgrad.ir.scalar import Expr
 
 from ..loops import walk
+from ..loops.analysis import moved_parts
 from ..loops.ir import Init, Load, Loop, Stmt, Store, Update
 
 _MANY: Final = 3
@@ -18,17 +19,20 @@ _MANY: Final = 3
 def vector_element_bits(loop: Loop, buffers: Iterable[DType]) -> int:
     """The width of the widest value computed in `loop`, which decides how many lanes a register holds.
 
-    Indices (int64 made of loop variables and slots alone) don't count: they are computed once per vector.
+    Indices (int64 made of loop variables and slots alone) don't count: they are computed once per vector. What is moved
+    from memory to memory has the width that it has there.
     """
     types = list(buffers)
     widest = 8
     for stmt in walk.statements(loop.body):
         for root in _values(stmt):
+            moved = moved_parts(root) if isinstance(stmt, Store) else ()
             for expr in walk.postorder([root]):
                 if isinstance(expr, Load):
                     widest = max(widest, 8 * types[expr.buffer].itemsize)
                 elif expr.dtype is not dtypes.int64:
-                    widest = max(widest, 32 if expr.dtype.kind == "float" else 0, 8 * expr.dtype.itemsize)
+                    single = 32 if expr.dtype.kind == "float" and expr not in moved else 0
+                    widest = max(widest, single, 8 * expr.dtype.itemsize)
     return widest
 
 

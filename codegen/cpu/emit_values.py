@@ -21,7 +21,7 @@ from jitgrad.ir.errors import InternalError
 from jitgrad.ir.scalar import Const, Expr
 
 from ..loops import walk
-from ..loops.analysis import ANY_LOAD, Dependencies, Dependency, step, stride
+from ..loops.analysis import ANY_LOAD, Dependencies, Dependency, moved_parts, step, stride
 from ..loops.ir import AccRef, Kernel, Load, LoopVar, Param, Slot, Store
 from . import abi
 from . import emit_convert as conv
@@ -235,7 +235,7 @@ class ValueEmitter:
     def _emit(self, expr: Expr, lanes: int) -> ir.Value:
         b = self.builder
         if lanes > 1 and expr in self.scope.chosen:
-            return self._load_chosen(self.scope.chosen[expr], lanes)
+            return conv.from_memory(b, self._chosen_raw(self.scope.chosen[expr], lanes), expr.dtype, lanes)
         match expr:
             case LoopVar():
                 first = self.value(expr, 1)
@@ -292,12 +292,46 @@ class ValueEmitter:
     def _load(self, expr: Load, lanes: int) -> ir.Value:
         mask = self.value(expr.args[1], lanes) if len(expr.args) == 3 else None
         fill = self.value(expr.args[2], lanes) if len(expr.args) == 3 else None
-        if lanes == 1:
-            raw = self._load_one(expr, mask)
-        else:
-            raw = self._load_lanes(expr, mask, lanes)
-        loaded = conv.from_memory(self.builder, raw, expr.dtype, lanes)
+        loaded = conv.from_memory(self.builder, self._load_raw(expr, mask, lanes), expr.dtype, lanes)
         return loaded if mask is None or fill is None else self.builder.select(mask, loaded, fill)
+
+    def _load_raw(self, expr: Load, mask: ir.Value | None, lanes: int) -> ir.Value:
+        return self._load_one(expr, mask) if lanes == 1 else self._load_lanes(expr, mask, lanes)
+
+    def _in_memory(self, expr: Expr, lanes: int) -> ir.Value:
+        """A value as it is in memory: where it comes from there, it is not converted to and fro."""
+        dtype, b = expr.dtype, self.builder
+        parts = moved_parts(expr) if dtype in types.HALF_TYPES or dtype is dtypes.bool_ else frozenset()
+        if not parts:
+            return conv.to_memory(b, self.value(expr, lanes), dtype, lanes)
+        found: dict[Expr, ir.Value] = {}
+        for e in self._as_they_are(expr, parts, lanes):
+            if lanes > 1 and e in self.scope.chosen:
+                found[e] = self._chosen_raw(self.scope.chosen[e], lanes)
+            elif self._is_whole(e, lanes):
+                found[e] = conv.to_memory(b, self.value(e, lanes), dtype, lanes)
+            elif isinstance(e, Load):
+                mask = self.value(e.args[1], lanes) if len(e.args) == 3 else None
+                raw = self._load_raw(e, mask, lanes)
+                found[e] = raw if mask is None else b.select(mask, raw, found[e.args[2]])
+            else:
+                found[e] = b.select(self.value(e.args[0], lanes), found[e.args[1]], found[e.args[2]])
+        return found[expr]
+
+    def _as_they_are(self, root: Expr, parts: frozenset[Expr], lanes: int) -> list[Expr]:
+        """The parts of a moved value that have to be emitted, operands first."""
+        needed, stack = {root}, [root]
+        while stack:
+            e = stack.pop()
+            if not (lanes > 1 and e in self.scope.chosen) and not self._is_whole(e, lanes):
+                more = [a for a in e.args if a in parts and a not in needed]
+                needed.update(more)
+                stack += more
+        return [e for e in walk.postorder([root]) if e in needed]
+
+    def _is_whole(self, e: Expr, lanes: int) -> bool:
+        """Whether a part of a moved value is a number, or known, or the same in all lanes."""
+        return not e.args or self._lookup(e, lanes) is not None or (lanes > 1 and not self._is_varying(e))
 
     def bits(self, expr: Load, lanes: int) -> ir.Value:
         """What a load finds in memory, as it is there; nothing where it is masked."""
@@ -343,7 +377,7 @@ class ValueEmitter:
         order = types.lane_order(tuple(reversed(range(lanes))))
         return b.shuffle_vector(whole, types.undefined(memory), order)
 
-    def _load_chosen(self, chosen: Chosen, lanes: int) -> ir.Value:
+    def _chosen_raw(self, chosen: Chosen, lanes: int) -> ir.Value:
         b, dtype = self.builder, chosen.dtype
         assert self.scope.vector is not None
         index = self.value(self.scope.vector, 1)
@@ -356,7 +390,7 @@ class ValueEmitter:
             raw = self._load_reversed(address, dtype, lanes)
         else:
             raw = b.load(address, typ=memory_type(dtype, lanes), align=dtype.itemsize)
-        return conv.from_memory(b, raw, dtype, lanes)
+        return raw
 
     def _one_by_one(self, expr: Load, apart: ir.Value, memory: ir.Type) -> ir.Value:
         """Elements at equal distances: as many loads, which many processors do in a third of a gather's time."""
@@ -382,7 +416,7 @@ class ValueEmitter:
     def store(self, stmt: Store, lanes: int) -> None:
         """Emit `buffer[index] = value` for the active lanes."""
         b, dtype = self.builder, self.kernel.buffers[stmt.buffer].dtype
-        raw = conv.to_memory(b, self.value(stmt.value, lanes), dtype, lanes)
+        raw = self._in_memory(stmt.value, lanes)
         mask = self.scope.mask if lanes > 1 else None
         if lanes == 1 or self._stride(stmt.index) == 1:
             address = self._address(stmt.buffer, self.value(stmt.index, 1))

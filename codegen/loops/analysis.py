@@ -8,7 +8,7 @@ from jitgrad.ir import scalar
 from jitgrad.ir.scalar import Const, Expr, Fn
 
 from . import walk
-from .ir import AccRef, Load, Loop, LoopVar
+from .ir import AccRef, Load, Loop, LoopVar, Param
 
 Dependency: TypeAlias = "tuple[str, str | int]"
 """("loop", name), ("acc", index), or ("buffer", index) of a buffer the kernel writes; ("load", "") for any load."""
@@ -80,6 +80,33 @@ def stride(index: Expr, var: LoopVar) -> int | None:
         case Fn.MUL, [0, int(b)] if isinstance(index.args[0], Const):
             return b * int(index.args[0].value)
     return None
+
+
+def moved_parts(value: Expr) -> frozenset[Expr]:
+    """What a value consists of that is an element of memory, or one chosen among several and numbers, as it is.
+
+    Nothing, if more is done to it.
+
+    >>> from jitgrad.ir import dtypes
+    >>> from jitgrad.codegen.loops.ir import load, loop_var
+    >>> x = load(0, dtypes.float16, loop_var("i"))
+    >>> len(moved_parts(x)), len(moved_parts(x + x))
+    (1, 0)
+    """
+    found, stack = {value}, [value]
+    while stack:
+        e = stack.pop()
+        if e.fn is Fn.SELECT:
+            more = [a for a in e.args[1:] if a not in found]
+        elif isinstance(e, Load):
+            more = [a for a in e.args[2:] if a not in found]
+        elif isinstance(e, Const | Param):
+            continue
+        else:
+            return frozenset()
+        found.update(more)
+        stack += more
+    return frozenset(found)
 
 
 def step(index: Expr, var: LoopVar) -> Expr | None:

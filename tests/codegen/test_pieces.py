@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from jitgrad.codegen.cpu import abi, target
 from jitgrad.codegen.cpu.emit import emit_kernel
+from jitgrad.codegen.cpu.emit_reduction import vector_plan
 from jitgrad.codegen.loops.analysis import Dependencies
 from jitgrad.codegen.loops.ir import Buffer, Kernel, Loop, Store, load, loop_var, param, slot
 from jitgrad.codegen.loops.pieces import pieces_of
@@ -161,3 +162,28 @@ def test_nothing_is_read_outside(options):
                 numbers = abi.pack_params((F32,), [2.0])
                 abi.call_kernel(padded_address, [x, x, out], [1, length + 9, 4, length], numbers, 0, 1)
                 assert np.array_equal(out, np.pad(x, (4, 5), constant_values=2.0))
+
+
+@OPTIONS
+@pytest.mark.parametrize("dtype", [BOOL, dtypes.float16, dtypes.bfloat16], ids=str)
+def test_what_is_only_moved_keeps_its_bits(dtype, options):
+    """Not a number has many forms; converting one to float32 and back would change some."""
+    length = 150
+    bits = np.random.default_rng(0).integers(0, 2 if dtype is BOOL else 1 << 16, length)
+    x = bits.astype(np.uint8 if dtype is BOOL else np.uint16).view(dtype.np)
+    value = joined(I + WIDE, I - NARROW, NARROW, dtype)
+    address = compile_with(two_inputs(value, dtype), options)
+    for at in (0, 1, 64, length - 1):
+        out = np.zeros(length, dtype.np)
+        numbers = abi.pack_params((dtype,), [0.0])
+        abi.call_kernel(address, [x, x, out], [1, length, at, length - at], numbers, 0, 1)
+        assert out.tobytes() == np.roll(x, at).tobytes()
+
+
+def test_what_is_only_moved_is_as_wide_as_in_memory():
+    options = all_options()[0]
+    for value, bits in ((load(0, dtypes.bfloat16, I), 16), (load(0, dtypes.bfloat16, I) * 2, 32)):
+        kernel = two_inputs(value, dtypes.bfloat16)
+        (rows,) = kernel.body
+        plan = vector_plan(rows.body[0], kernel, Dependencies(frozenset({2})), options)
+        assert plan.lanes == options.vector_bits // bits
