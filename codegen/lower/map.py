@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from jitgrad.ir import scalar
 
+from ..fuse.element import Element, postorder
 from ..loops.ir import Stmt, loop_var
 from .group_lowering import GroupLowering
 from .kernel_builder import KernelBuilder, Launch
-from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, nest, parallel, stretch
+from .loops import PARALLEL, SERIAL, TASK, VECTOR, Header, counted, nest, parallel, stretch
 from .nest import Axis
 from .squares import fits_squares, lower_squares
 from .transposed import crossed_elements, lower_transposed
@@ -33,7 +34,10 @@ def lower_map(lowering: GroupLowering) -> list[Launch]:
         return [lower_transposed(lowering, loops, crossed, read)]
     if crossed is not None and read and fits_squares(read, crossed, loops[-1]):
         return [lower_squares(lowering, loops, crossed, read)]
-    headers, extent = parallel(b, loops, 0, tuning.flat) if crossed is None else _tiles(b, loops, crossed, tuning)
+    if crossed is None and not tuning.flat and _is_stacked(lowering, loops):
+        headers, extent = _sideways(b, loops)
+    else:
+        headers, extent = parallel(b, loops, 0, tuning.flat) if crossed is None else _tiles(b, loops, crossed, tuning)
     stores: Sequence[Stmt] = lowering.store_full(b, lowering.full_stores)
     return [b.launch(nest(headers, stores), extent, lowering.operations, lowering.label())]
 
@@ -56,3 +60,20 @@ def _tiles(b: KernelBuilder, loops: Sequence[Axis], crossed: Axis, tuning: Tunin
     headers.append(stretch(b, crossed, "i", b.finish(blocks.var), scalar.const(tuning.tile_read), SERIAL))
     headers.append(stretch(b, last, "j", tile, scalar.const(tuning.tile_written), VECTOR))
     return headers, math.prod(a.extent for a in shared_out)
+
+
+def _is_stacked(lowering: GroupLowering, loops: Sequence[Axis]) -> bool:
+    """Whether the last axis counts single elements that are put side by side, as `stack` does: then it is short."""
+    if len(loops) < 2:
+        return False
+    last = loops[-1].var
+    elements = [e for e in postorder(lowering.all_expressions()) if isinstance(e, Element)]
+    if any(last in postorder(e.index) for e in elements):
+        return False
+    return any(e.masked and last in postorder((e.args[-2],)) for e in elements)
+
+
+def _sideways(b: KernelBuilder, loops: Sequence[Axis]) -> tuple[list[Header], int]:
+    """Vectors along the last axis but one, and inside them one element of the last after the other."""
+    headers, extent = parallel(b, loops[:-1], 0, flat=False)
+    return [*headers, *counted(b, loops[-1:], "k")], extent

@@ -312,7 +312,8 @@ class Concat(IndexMap):
         result, start = None, 0
         for load in operands:
             stop = start + load.type.shape[self.axis]
-            position = tuple(_affine(-start, 1, at) if a == self.axis else i for a, i in enumerate(index))
+            inside = scalar.const(0) if always_equal(stop - start, 1) else _affine(-start, 1, at)
+            position = tuple(inside if a == self.axis else i for a, i in enumerate(index))
             if result is None:
                 result = load(position, at < scalar.size(stop))
             else:

@@ -32,7 +32,8 @@ from jitgrad.ir.ops.comparison import Eq
 from jitgrad.ir.ops.creation import full_like
 from jitgrad.ir.ops.reduction import Amax
 from jitgrad.ir.ops.select import Convert, Where
-from jitgrad.ir.ops.shape import Permute
+from jitgrad.ir.ops.shape import Permute, Reshape
+from jitgrad.ir.ops.slicing import Concat
 from jitgrad.ir.scalar import Fn
 from jitgrad.ir.types import TensorType
 
@@ -187,3 +188,23 @@ def test_results_that_read_what_another_keeps_are_computed_before_it_is_stored()
         np.testing.assert_allclose(got[0], want[0], rtol=1e-5)  # exponentials and sums of two makers
         np.testing.assert_allclose(got[1].astype("f4"), want[1].astype("f4"), rtol=2**-7)  # one place of bfloat16
         np.testing.assert_allclose(got[2], want[2], atol=1)
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (40, 33)])
+def test_elements_put_side_by_side_are_stored_from_vectors_across(shape, native):
+    """`stack` along a new last axis: its loop is too short for vectors."""
+
+    def stack(b, *parts):
+        return b(Concat(2), *[b(Reshape((*p.shape, 1)), p) for p in parts])
+
+    def formula(b, x, y, z):
+        return stack(b, b(Mul(), x, y), y, z)
+
+    types = [f32(*shape)] * 3
+    (kernel,) = kernels(types, formula)
+    kinds = [s.kind for s in walk.statements(kernel.body) if isinstance(s, Loop)]
+    assert kinds == ["parallel_vector", "serial"]
+    x, y, z = (np.random.default_rng(k).standard_normal(shape).astype("f") for k in range(3))
+    (got,) = run_graph(build(types, formula), [x, y, z], native)
+    np.testing.assert_array_equal(got, np.stack([x * y, y, z], 2))
