@@ -108,7 +108,7 @@ def gradients(only: str) -> Iterator[Row]:
     """Layers forwards and backwards."""
     for name, make in LAYERS.items():
         if only in name:
-            yield name, *compared(make(jg), make(torch), 200)
+            yield name, *compared(make(jg), make(torch), WARM_UP)
 
 
 def main() -> None:

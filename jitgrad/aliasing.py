@@ -30,6 +30,7 @@ from .mode import local
 from .tape import FIXED, Storage
 from .tensor import Tensor, ViewInfo, wrap
 
+_ndarray = np.ndarray
 _FITS = 1 << 62  # below, numbers are finite in float32 and have their own int64
 
 
@@ -311,6 +312,25 @@ def put_plainly(t: Tensor, value: Any, at: Any = ...) -> bool:
     return True
 
 
+def replace_plainly(t: Tensor, value: Tensor) -> bool:
+    """The same for all of `t` and a tensor of its shape and type, with less Python, as in-place forms come often."""
+    data, new, storage, info, mode = t._data, value._data, t._storage, t._view, local.mode
+    if data.__class__ is not _ndarray or new.__class__ is not _ndarray or mode.tracer is not None:
+        return False
+    if mode.grad and (t._requires_grad or value._requires_grad or (info is not None and info.origin is not None)):
+        return False
+    if storage is None or storage is FIXED:
+        storage = t._storage = Storage()
+    elif storage.keepers is not None:
+        return False
+    flags = data.flags
+    if data.dtype != new.dtype or data.shape != new.shape or not (flags.c_contiguous and flags.writeable):
+        return False
+    data[...] = new
+    storage._version += 1
+    return True
+
+
 def write(t: Tensor, value: Tensor, what: str, assigned: bool = False, uniform: bool = False) -> Tensor:
     """Replace the contents of `t` by `value` (same shape; same dtype after the caller's conversion).
 
@@ -465,19 +485,6 @@ def _refresh_views(origin: Tensor) -> None:
 
 
 __all__ = [
-    "alias",
-    "check_memory",
-    "check_writable",
-    "copied",
-    "copy",
-    "edge",
-    "is_view",
-    "layout",
-    "plainly_writable",
-    "put",
-    "put_plainly",
-    "storage_of",
-    "view",
-    "views",
-    "write",
-]
+    "alias", "check_memory", "check_writable", "copied", "copy", "edge", "is_view", "layout", "plainly_writable",
+    "put", "put_plainly", "replace_plainly", "storage_of", "view", "views", "write",
+]  # fmt: skip

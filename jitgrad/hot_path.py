@@ -31,16 +31,17 @@ _PLAIN = frozenset((int, bool, str, type(None), DType))
 # Public functions that are captured: each depends on its arguments alone, and makes new memory.
 FUNCTIONS = frozenset([
     "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "all", "amax", "amin", "aminmax", "any", "argmax",
-    "argmin", "baddbmm", "bernoulli", "binomial", "bmm", "cat", "cdist", "clamp", "clamp_max", "clamp_min",
-    "column_stack", "copysign", "corrcoef", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum",
-    "diag", "diag_embed", "diagflat", "diff", "dist", "dot", "dstack", "einsum", "flip", "fliplr", "flipud",
-    "float_power", "floor_divide", "fmax", "fmin", "fmod", "frac", "gather", "heaviside", "hstack", "hypot",
-    "index_add", "index_copy", "index_fill", "index_select", "inner", "isclose", "kron", "lerp", "log_softmax",
-    "logaddexp", "logaddexp2", "logcumsumexp", "logit", "logsumexp", "masked_fill", "matmul", "max", "mean", "min",
-    "mm", "mv", "nan_to_num", "nanmean", "nansum", "norm", "outer", "poisson", "prod", "rand", "rand_like", "randint",
-    "randint_like", "remainder", "renorm", "repeat", "repeat_interleave", "roll", "rot90", "round", "scatter",
-    "scatter_add", "sinc", "softmax", "stack", "std", "std_mean", "sum", "take", "take_along_dim", "tensordot", "tile",
-    "trace", "tril", "triu", "var", "var_mean", "vdot", "vstack", "where", "xlogy",
+    "argmin", "argsort", "baddbmm", "bernoulli", "binomial", "bmm", "cartesian_prod", "cat", "cdist", "clamp",
+    "clamp_max", "clamp_min", "clone", "column_stack", "copysign", "corrcoef", "count_nonzero", "cov", "cross",
+    "cummax", "cummin", "cumprod", "cumsum", "diag", "diag_embed", "diagflat", "diff", "dist", "dot", "dstack",
+    "einsum", "flip", "fliplr", "flipud", "float_power", "floor_divide", "fmax", "fmin", "fmod", "frac", "gather",
+    "heaviside", "hstack", "hypot", "index_add", "index_copy", "index_fill", "index_select", "inner", "isclose",
+    "kron", "lerp", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logit", "logsumexp", "masked_fill",
+    "matmul", "max", "mean", "min", "mm", "mv", "nan_to_num", "nanmean", "nansum", "norm", "outer", "poisson",
+    "prod", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "remainder", "renorm", "repeat",
+    "repeat_interleave", "roll", "rot90", "round", "scatter", "scatter_add", "sinc", "softmax", "stack", "std",
+    "std_mean", "sum", "take", "take_along_dim", "tensordot", "tile", "trace", "tril", "triu", "var", "var_mean",
+    "vdot", "vstack", "where", "xlogy",
 ])  # fmt: skip
 _RECORDED = object()
 _ndarray = np.ndarray
@@ -90,14 +91,13 @@ def _note(value: Any, key: list[Any], tensors: list[Any], arrays: list[Any], gra
     return True
 
 
-def _note_named(named: dict[str, Any], key: list[Any]) -> bool:
-    """The same for named arguments, none of which may be a tensor."""
-    tensors: list[Any] = []
+def _note_named(named: dict[str, Any], key: list[Any], tensors: list[Any], arrays: list[Any], grad: bool) -> bool:
+    """The same for named arguments, of which `out` is written to."""
     for name, x in named.items():
         key.append(name)
-        if not _note(x, key, tensors, tensors, False):
+        if (name == "out" and x is not None) or not _note(x, key, tensors, arrays, grad):
             return False
-    return not tensors
+    return True
 
 
 def calls_needed() -> int:
@@ -108,8 +108,7 @@ def calls_needed() -> int:
 def hot(f: F) -> F:
     """`f`, a function of its arguments alone whose results share no memory with them, native where it is called often.
 
-    It may draw from the default generator. Only what stands in positional arguments, or in lists and tuples there, may
-    be a tensor.
+    It may draw from the default generator. Tensors are arguments, or stand in lists and tuples that are.
     """
     calls: Memo[Any] = Memo(limit=_KEPT)
     get = calls.get
@@ -132,7 +131,7 @@ def hot(f: F) -> F:
                 arrays.append(data)
             elif not _note(x, key, tensors, arrays, mode.grad):
                 return f(*args, **kwargs)
-        if kwargs and not _note_named(kwargs, key):
+        if kwargs and not _note_named(kwargs, key, tensors, arrays, mode.grad):
             return f(*args, **kwargs)
         found = get(whole := tuple(key))
         if found.__class__ is int:

@@ -123,6 +123,14 @@ def share(out: Tensor, t: Tensor, ops: tuple[View, ...]) -> None:
     views.append(_ref(out))
 
 
+def _keep(storage: Storage, refs: list[Any]) -> None:
+    """Several views more."""
+    count = len(storage.views)
+    if count > 7 and count.bit_length() < (count + len(refs)).bit_length():
+        storage.views = [v for v in storage.views if v() is not None]
+    storage.views += refs
+
+
 def _record(mode: Mode, t: Tensor, ops: Sequence[View], out: Tensor) -> None:
     """What `dispatch.record` does for view ops, whose gradients use neither operand nor result."""
     source: Any = t._node
@@ -149,8 +157,34 @@ class _Several:
         self.views = tuple(views)
 
     def of(self, mode: Mode, t: Tensor, data: Any) -> Any:
-        made = [view.of(mode, t, data) for view in self.views]
-        return None if None in made else self.kind(made)
+        """What `KnownView.of` gives of each, with what is asked of `t` asked once."""
+        recorded = t._requires_grad and mode.grad
+        info, of_base, made, refs = t._view, data.base, [], []
+        base, chain = (t, ()) if info is None else (info.base, info.ops)
+        origin, origin_chain = (t, ()) if info is None or info.origin is None else (info.origin, info.origin_ops)
+        storage = base._storage
+        if storage is None:
+            storage = base._storage = Storage()
+        for view in self.views:
+            shown = view.show(data)
+            for show in view.rest:
+                shown = show(shown)
+            owner = shown.base
+            if (owner is not data and (owner is None or owner is not of_base)) or (recorded and not view.keeps_dtype):
+                return None
+            out, about = _new(Tensor), _new(ViewInfo)
+            about.base, about.ops = base, chain + view.ops
+            about.origin, about.origin_ops = origin, origin_chain + view.ops
+            out._data, out._view, out._storage = shown, about, storage
+            out._node = out._grad = out._hooks = None  # type: ignore[attr-defined]
+            out._index, out._requires_grad = 0, False
+            if recorded:
+                _record(mode, t, view.ops, out)
+            made.append(out)
+            refs.append(_ref(out))
+        t._storage = storage
+        _keep(storage, refs)
+        return made if self.kind is list else tuple(made)
 
 
 class _Itself:

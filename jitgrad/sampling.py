@@ -29,7 +29,7 @@ from jitgrad.ir.ops.slicing import Slice
 from jitgrad.ir.ops.sorting import Sort
 from jitgrad.ir.ops.trigonometry import Tan
 
-from .aliasing import check_writable, write
+from .aliasing import check_writable, replace_plainly, write
 from .device import as_device
 from .dispatch import apply, apply_all
 from .errors import located
@@ -218,7 +218,8 @@ def standard_gamma(alpha: Tensor, generator: Generator | None = None) -> Tensor:
 def _fill(self: Tensor, name: str, make: Callable[[], Tensor]) -> Tensor:
     """Overwrite `self` with what `make` gives, after the checks of in-place writes."""
     check_writable(self, name)
-    return write(self, convert(make(), self.dtype), name)
+    value = make()
+    return self if replace_plainly(self, value) else write(self, convert(value, self.dtype), name)
 
 
 def _uniform(self: Tensor, dtype: DType, generator: Generator | None) -> Tensor:

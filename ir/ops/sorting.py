@@ -18,6 +18,7 @@ from .creation import zeros_like
 from .indexing import ScatterAdd
 from .shape import Reshape
 
+_SHORT: Final = 64  # elements of a row, which are all put in order as soon as some are found
 _COUNTED: Final = 1 << 15  # elements, from which PyTorch sorts vectors of integers digit by digit
 __all__ = ["KthValue", "Sort", "TopK"]
 
@@ -126,7 +127,15 @@ class TopK(_Taking):
 
     def _alone(self, x: Array) -> Array | None:
         """The places in order; None where some element equals one of these, or is NaN among them."""
-        border = x.shape[-1] - self.k if self.largest else self.k - 1
+        length = x.shape[-1]
+        if length <= _SHORT:
+            index = np.argsort(x, axis=-1)
+            values = take(x, index)
+            near = values[..., max(length - self.k - 1, 0) :] if self.largest else values[..., : self.k + 1]
+            if has_ties(near) or np.isnan(near[..., -1]).any():
+                return None
+            return np.ascontiguousarray(index[..., : -self.k - 1 : -1] if self.largest else index[..., : self.k])
+        border = length - self.k if self.largest else self.k - 1
         parted = np.argpartition(x, border, axis=-1)
         chosen = parted[..., border:] if self.largest else parted[..., : self.k]
         values = take(x, chosen)

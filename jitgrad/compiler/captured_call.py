@@ -27,6 +27,7 @@ from ..mode import local
 from ..tape import Storage, TapeNode, let_write, next_seq
 from ..tensor import Tensor, wrap
 from .body import Body, Draw, Uncapturable, trace_body
+from .host_call import host_call
 
 _new = object.__new__
 _array = np.array
@@ -88,7 +89,7 @@ class _Step:
 
 def make(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> NativeCall | None:
     """The call as native code; None if it can't be."""
-    given = [t for x in args for t in _tensors(x)]
+    given = [t for x in (*args, *kwargs.values()) for t in _tensors(x)]
     types = [t.type_ for t in given]
     if not config.compile or sum([t.numel for t in types]) > SMALL:
         return None
@@ -101,7 +102,8 @@ def make(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
             if not like._requires_grad:
                 t._requires_grad, t._node = False, None
         remaining = iter(tensors)
-        out = f(*[_filled(x, remaining) for x in args], **kwargs)
+        positional = [_filled(x, remaining) for x in args]
+        out = f(*positional, **{name: _filled(x, remaining) for name, x in kwargs.items()})
         results = _Results(out)
         if results.make is None:
             raise Uncapturable("a result is no tensor")
@@ -193,15 +195,15 @@ def _is_exact(op: Op) -> bool:
 
 def _compiled(body: Body, needs: Sequence[bool], build: Any) -> NativeCall | None:
     states = [v for d in body.draws for v in (d.seed, d.offset)]
-    found = _without_checks(body.graph([*body.inputs, *states]))
-    if found is None:
-        return None
-    graph, checks = found
-    if not all(_is_exact(node.op) for node in graph.nodes):
+    whole = body.graph([*body.inputs, *states])
+    found = _without_checks(whole)
+    graph, checks = found or (whole, _Checks((), ()))
+    call = host_call if found is None else _native_or_host
+    if not all(_is_exact(node.op) or isinstance(node.op, _CHECKS) for node in graph.nodes):
         return None
     draws = tuple([(d.generator, d.draws) for d in body.draws])
     if not any(needs):
-        run = native_call(graph)
+        run = call(graph)
         return None if run is None else _unrecorded(run, build, checks, draws)
     if checks.after:
         return None
@@ -211,10 +213,14 @@ def _compiled(body: Body, needs: Sequence[bool], build: Any) -> NativeCall | Non
     for v in outputs:
         taken[v] = len(taken)
     steps, made_by = _steps(graph.nodes, needed, taken, outputs)
-    run = native_call(Graph(graph.inputs, graph.nodes, outputs))
+    run = call(Graph(graph.inputs, graph.nodes, outputs))
     if run is None:
         return None
     return _Recorded(run, build, checks.before, draws, steps, [made_by.get(v) for v in graph.outputs])
+
+
+def _native_or_host(graph: Graph) -> Any:
+    return native_call(graph) or host_call(graph)
 
 
 def _draw(draws: Sequence[tuple[Any, int]], arrays: list[Any]) -> None:

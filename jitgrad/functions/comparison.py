@@ -18,7 +18,7 @@ from jitgrad.ir.ops.select import Where
 
 from ..dispatch import apply
 from ..errors import located
-from ..hot_path import SMALL
+from ..hot_path import SMALL, hot
 from ..mode import local
 from ..promotion import Number, float_dtype, result_dtype
 from ..tensor import Tensor, truth
@@ -135,8 +135,13 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     >>> jg.allclose(jg.tensor([1.0]), jg.tensor([1.0 + 1e-7]))
     True
     """
+    return truth(_all_close(input, other, rtol, atol, equal_nan))
+
+
+@hot
+def _all_close(input: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
     close = _close("allclose", input, other, rtol, atol, equal_nan)
-    return truth(apply(All(tuple(range(close.ndim)), False), close))
+    return apply(All(tuple(range(close.ndim)), False), close)
 
 
 @public()

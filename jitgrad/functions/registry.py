@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from jitgrad.ir.errors import ArgumentTypeError, AutogradError, DTypeError
 from jitgrad.ir.ops.select import Convert
 
-from ..aliasing import check_memory, check_writable, write
+from ..aliasing import check_memory, check_writable, replace_plainly, write
 from ..autocasting import autocasts, without_autocast
 from ..device import places, takes_device
 from ..dispatch import apply
@@ -97,7 +97,10 @@ def make_inplace(f: Callable[..., Any], name: str) -> Callable[..., Any]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(self, name)
         since = next_seq()
-        value = cast_result(f(self, *args, **kwargs), self, name)
+        value = f(self, *args, **kwargs)
+        if replace_plainly(self, value):
+            return self
+        value = cast_result(value, self, name)
         if value._requires_grad:
             protect(self, value, since)
         return write(self, value, name)

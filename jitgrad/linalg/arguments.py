@@ -20,6 +20,7 @@ from ..dispatch import apply
 from ..errors import located
 from ..functions.pointwise import check_tensor, expand
 from ..functions.registry import numpy_names, with_out
+from ..hot_path import hot
 from ..tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,7 +61,7 @@ def first_named(f: F) -> F:
 
 def function(f: F) -> F:
     """Decorator of functions in `jitgrad.linalg`: PyTorch's and NumPy's argument names, and `out`."""
-    return autocasts(f"linalg_{f.__name__}")(with_out(first_named(numpy_names(f))))  # type: ignore[return-value]
+    return hot(autocasts(f"linalg_{f.__name__}")(with_out(first_named(numpy_names(f)))))  # type: ignore[return-value]
 
 
 def floating(name: str, A: Any, half: bool = False) -> Tensor:

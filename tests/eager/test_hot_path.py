@@ -291,3 +291,100 @@ def test_time_loops_are_native_where_they_come_often(steps, batch, monkeypatch):
     for some in seen:
         for a, b in zip(some, seen[0], strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+HOST_CALLS = {
+    "sort": lambda x, y, i: tuple(x.sort(dim=1, descending=True)),
+    "argsort": lambda x, y, i: x.argsort(0),
+    "topk": lambda x, y, i: tuple(x.topk(2)),
+    "kthvalue": lambda x, y, i: tuple(x.kthvalue(3, dim=0)),
+    "mode": lambda x, y, i: tuple(i.mode()),
+    "searchsorted": lambda x, y, i: jg.searchsorted(x[0].detach().sort().values, y[0], right=True),
+    "bucketize": lambda x, y, i: jg.bucketize(y, jg.tensor([-1, 0, 1])),
+    "isin": lambda x, y, i: jg.isin(i, jg.tensor([1, 2])),
+    "cholesky": lambda x, y, i: jg.linalg.cholesky(x @ x.T + 4 * jg.eye(4, dtype=x.dtype)),
+    "solve": lambda x, y, i: jg.linalg.solve(x + 9 * jg.eye(4, dtype=x.dtype), y),
+    "det": lambda x, y, i: jg.linalg.det(x),
+    "eigvalsh": lambda x, y, i: jg.linalg.eigvalsh(x + x.T),
+}
+
+
+@pytest.mark.parametrize("dtype", [jg.float32, jg.float64], ids=str)
+@pytest.mark.parametrize("name", HOST_CALLS)
+def test_calls_of_the_host_are_the_same_to_the_bit(name, dtype):
+    def outcome(strided):
+        x, y, i = tensors(dtype)
+        found = HOST_CALLS[name](x.T, y, i) if strided else HOST_CALLS[name](x, y, i)
+        results = found if isinstance(found, tuple) else (found,)
+        if any(r.requires_grad for r in results):
+            sum(r.sum() for r in results if r.requires_grad).backward()
+        told = [
+            (r.shape, r.stride(), r.dtype, str(r.grad_fn), r._base is None, r.detach().numpy().tobytes())
+            for r in results
+        ]
+        return told, [None if t.grad is None else t.grad.numpy().tobytes() for t in (x, y)]
+
+    for strided in (False, True):
+        first = outcome(strided)
+        assert all(outcome(strided) == first for _ in range(4))
+
+
+def test_what_the_host_refuses_is_said_by_the_function():
+    good, bad = jg.eye(3), -jg.eye(3)
+    for _ in range(5):
+        jg.linalg.cholesky(good)
+        with pytest.raises(jg.linalg.LinAlgError, match="not positive-definite"):
+            jg.linalg.cholesky(bad)
+    for _ in range(5):
+        with pytest.raises(RuntimeError, match="out of range"):
+            good.topk(4)
+
+
+@pytest.mark.parametrize("name", ["solve", "inv", "det", "cholesky", "slogdet", "eigh", "svd", "qr"])
+def test_writes_after_a_call_of_the_host_are_taken_or_refused_as_at_first(name):
+    def outcome():
+        leaf = (jg.diag(jg.tensor([2.0, 3.0, 5.0])) + 0.5).requires_grad_()
+        a = leaf * 1
+        out = jg.linalg.solve(a, jg.ones(3)) if name == "solve" else getattr(jg.linalg, name)(a)
+        a.detach().mul_(2)
+        try:
+            sum(t.abs().sum() for t in (out if isinstance(out, tuple) else (out,))).backward()
+        except RuntimeError as error:
+            return str(error)
+        return leaf.grad.tolist()
+
+    first = outcome()
+    assert all(outcome() == first for _ in range(4))
+
+
+def test_named_tensors_are_native_and_what_is_written_to_is_no_argument(monkeypatch):
+    made = []
+    before = hot_path.Capture.make
+    monkeypatch.setattr(hot_path.Capture, "make", staticmethod(lambda *args: made.append(before(*args)) or made[-1]))
+    x, y, i = tensors(requires_grad=False)
+    masks = [jg.zeros(4, 4), jg.full((4, 4), -jg.inf).triu(1)]
+    for _ in range(5):
+        assert x.gather(dim=1, index=i).tolist() == np.take_along_axis(x.numpy(), i.numpy(), 1).tolist()
+        for mask in masks:
+            out = F.scaled_dot_product_attention(x[None], y[None], x[None], attn_mask=mask)
+            by_hand = (x @ y.T / 2 + mask).softmax(-1) @ x
+            np.testing.assert_allclose(out[0].numpy(), by_hand.numpy(), rtol=1e-5, atol=1e-6)
+        given = jg.zeros(4, 4)
+        assert jg.lerp(x, y, weight=0.5, out=given) is given
+        np.testing.assert_allclose(given.numpy(), (x.numpy() + y.numpy()) / 2, rtol=1e-5, atol=1e-7)
+    assert any(made)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_in_place_forms_write_through_views_and_count(requires_grad):
+    for _ in range(4):
+        leaf = jg.zeros(2, 3).requires_grad_(requires_grad)
+        base = leaf * 1
+        part, before = base[0], base._version
+        part.lerp_(jg.ones(3), 0.5)
+        base.t().clamp_(0.25, 0.75)
+        base[:, 0].masked_fill_(jg.tensor([True, False]), 7.0)
+        assert base.tolist() == [[7.0, 0.5, 0.5], [0.25, 0.25, 0.25]] and base._version == before + 3
+        if requires_grad:
+            base.sum().backward()
+            assert leaf.grad.tolist() == [[0.0, 0.5, 0.5], [0.0, 0.0, 0.0]]

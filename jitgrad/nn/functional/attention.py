@@ -19,6 +19,7 @@ from ...functions.linalg import matmul
 from ...functions.pointwise import check_tensor, expand, filled
 from ...functions.reductions import all as all_of
 from ...functions.repeating import broadcast_shapes
+from ...hot_path import hot
 from ...mode import local
 from ...random import random_state
 from ...tensor import Tensor
@@ -27,6 +28,7 @@ from .dropout import check_probability, dropout
 from .softmax import softmax
 
 
+@hot
 @autocasts("scaled_dot_product_attention")
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,

@@ -26,7 +26,6 @@ from .pooling import avg_pool2d
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
-@hot
 def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: Any = 0.1, eps: float = 1e-5,
@@ -46,15 +45,35 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise located(ArgumentError("batch_norm: running_mean and running_var must be defined in evaluation mode"))
-        return apply(BatchNormInference(float(eps)), x, running_mean, running_var, *scale)
-    count = _count(x)
-    out, mean, var = apply_all(BatchNorm(float(eps)), x, *scale)
+        return _by_given(x, running_mean, running_var, scale, float(eps))
+    running = [t for t in (running_mean, running_var) if t is not None]
+    out, *moved = _by_own(x, running_mean, running_var, scale, _count(x), momentum, float(eps))
+    with no_grad():
+        for t, new in zip(running, moved, strict=True):
+            write(t, new, "batch_norm")
+    return out
+
+
+@hot
+def _by_given(x: Tensor, mean: Tensor, var: Tensor, scale: tuple[Tensor, ...], eps: float) -> Tensor:
+    return apply(BatchNormInference(eps), x, mean, var, *scale)
+
+
+@hot
+def _by_own(
+    x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, scale: tuple[Tensor, ...], count: int,
+    momentum: Any, eps: float,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """The batch normalised by its own statistics, and what the running ones, as far as there are any, are then."""
+    out, mean, var = apply_all(BatchNorm(eps), x, *scale)
+    biased: Any = var
+    made = [out]
     with no_grad():
         if running_mean is not None:
-            _move(running_mean, mean, momentum)
+            made.append(_moved(running_mean, mean, momentum))
         if running_var is not None:
-            _move(running_var, var * (count / (count - 1)), momentum)  # type: ignore[operator]
-    return out
+            made.append(_moved(running_var, biased * (count / (count - 1)), momentum))
+    return tuple(made)
 
 
 def _of_nothing(x: Any, weight: Any, bias: Any) -> Tensor:
@@ -92,10 +111,9 @@ def _count(x: Tensor) -> int:
     return count
 
 
-def _move(running: Tensor, batch: Tensor, momentum: Any) -> None:
-    batch = convert(batch.detach(), running.dtype)  # type: ignore[attr-defined]
-    moved = running * (1 - momentum) + batch * momentum  # type: ignore[operator]
-    write(running, convert(moved, running.dtype), "batch_norm")
+def _moved(running: Any, batch: Any, momentum: Any) -> Tensor:
+    batch = convert(batch.detach(), running.dtype)
+    return convert(running * (1 - momentum) + batch * momentum, running.dtype)
 
 
 def _check_rows(name: str, x: Tensor, normalized_shape: Sequence[int], parameters: Sequence[Tensor | None]) -> int:
