@@ -55,7 +55,7 @@ def fitted_call(
     """
     if not isinstance(executable, Executable) or not DirectEntry.suits(executable._segments, executable.frame.nbytes):
         return None
-    if tuple([(x.shape, x.dtype) for x in inputs]) != executable._inputs:
+    if tuple([(x.held, x.dtype) for x in inputs]) != executable._inputs:
         raise InternalError(f"{executable.name} was compiled for other arrays")
     arrays = list(inputs)
     made: list[tuple[tuple[int, ...], Any]] = []

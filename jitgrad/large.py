@@ -23,6 +23,7 @@ from jitgrad.ir.ops.random import RandomInt, RandomNormal, RandomOp, RandomUnifo
 from jitgrad.ir.ops.special_function import SinglePrecisionFunction
 from jitgrad.ir.types import TensorType
 
+from .axis_order import Order, arranged_input, arranged_type, memory_order, put_back
 from .backend import compile_graph, native_call
 from .counters import is_watched
 from .hot_path import calls_needed
@@ -45,9 +46,14 @@ def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], res
     total = sum([t.numel for t in operands]) + sum([t.numel for t in results])
     if total < (_DRAWN if _is_exact_draw(op) else _COMPOSITE) or not config.compile or not _takes(op, total, operands):
         return None
+    orders: tuple[Order | None, ...] = (None,) * len(data)
     if not all(x.flags.c_contiguous for x in data):
-        return None
-    key = (op, operands)
+        orders = tuple([memory_order(x.shape, x.strides, x.itemsize) for x in data])
+        if isinstance(op, Pointwise):
+            return _as_they_lie(op, data, orders, operands, results)
+        if any(o is None and not x.flags.c_contiguous and _numpy_strides(op, x) for x, o in zip(data, orders)):
+            return None
+    key = (op, operands, orders)
     run = _seen.get(key)
     if not run and is_watched():
         return None
@@ -55,12 +61,31 @@ def run_large(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], res
         if total < _AT_ONCE:
             _seen.add(key, False)
             return None
-        run = _seen.add(key, _compile(op, operands))
+        run = _seen.add(key, _compile(op, operands, orders))
     elif run is False:
-        run = _seen.put(key, _compile(op, operands))
+        run = _seen.put(key, _compile(op, operands, orders))
     for i, check in op.value_checks(*operands):
         check.reference(data[i])
-    return run(data)
+    return run([x if o is None else x.transpose(o) for x, o in zip(data, orders)])
+
+
+def _as_they_lie(
+    op: Op, data: Sequence[Any], orders: Sequence[Order | None], operands: Sequence[TensorType],
+    results: Sequence[TensorType],
+) -> Any:  # fmt: skip
+    """The results of a pointwise op on operands whose axes lie in one order, in which its results lie too."""
+    order = orders[0]
+    if order is None or any(o != order for o in orders):
+        return None
+    held = [x.transpose(order) for x in data]
+    types = [tuple([arranged_type(t, order) for t in group]) for group in (operands, results)]
+    out = run_large(op, held, *types)
+    return None if out is None else [x.transpose(put_back(order)) for x in out]
+
+
+def _numpy_strides(op: Op, array: Any) -> bool:
+    """Whether NumPy does `op` on an array with gaps in the time in which it copies it."""
+    return isinstance(op, Reduction) and array.dtype.isbuiltin == 1
 
 
 def run_often(op: Op, data: Sequence[Any], operands: tuple[TensorType, ...], results: Sequence[TensorType]) -> Any:
@@ -115,7 +140,7 @@ def _is_exact_draw(op: Op) -> bool:
     return isinstance(op, RandomOp) and op.is_exact
 
 
-def _compile(op: Op, operands: tuple[TensorType, ...]) -> Any:
+def _compile(op: Op, operands: tuple[TensorType, ...], orders: Sequence[Order | None]) -> Any:
     b = Builder()
-    results = b.emit(op, *[b.input(t) for t in operands])
+    results = b.emit(op, *[arranged_input(b, t, order) for t, order in zip(operands, orders)])
     return compile_graph(b.build(results), name=op.name)

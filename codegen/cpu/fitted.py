@@ -4,15 +4,16 @@
     run(items)     # True; False, with nothing done, if a condition does not hold
 
 A *word* is eight bytes of a Python object: its class, or what a slot of it holds. An *array* is a NumPy array that
-has to have a certain type and shape and to be contiguous, aligned and writeable. Both are found from an object that
-stays alive, or from one of `items`, a list. So a hundred tensors are looked at in the time in which Python looks at
-three. Conditions on items are looked at in order and the first that fails ends it, so that what says that an object
-is of a class comes before those that depend on it. The GIL is held from end to end.
+has to have a certain type and shape and to be contiguous (in some order of its axes), aligned and writeable. Both are
+found from an object that stays alive, or from one of `items`, a list. So a hundred tensors are looked at in the time
+in which Python looks at three. Conditions on items are looked at in order and the first that fails ends it, so that
+what says that an object is of a class comes before those that depend on it. The GIL is held from end to end.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,9 +30,9 @@ from .target import CompiledModule
 _HEAD: Final = object.__basicsize__
 _CLASS: Final = _HEAD - 8
 _LIST_LENGTH, _LIST_ITEMS = _HEAD, _HEAD + 8
-_NDIM, _DIMS, _DTYPE, _FLAGS = (_HEAD + k for k in (8, 16, 40, 48))
-_NDIM_BITS, _FLAG_BITS = (1 << 32) - 1, 0x0501  # C-contiguous, aligned and writeable
-_HEADER, _FIXED_CELLS, _WORD_CELLS, _ARRAY_CELLS = 12, 2, 6, 7
+_NDIM, _DIMS, _STRIDES, _DTYPE, _FLAGS = (_HEAD + k for k in (8, 16, 24, 40, 48))
+_NDIM_BITS, _FLAG_BITS, _ROW_MAJOR = (1 << 32) - 1, 0x0500, 0x0001  # aligned and writeable; C-contiguous
+_HEADER, _FIXED_CELLS, _WORD_CELLS, _ARRAY_CELLS = 12, 2, 6, 8
 _ITEM: Final = 0  # instead of an address: the object is one of the items
 
 
@@ -62,23 +63,43 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A NumPy array: `owner`, or item number `owner`, or what slots of these hold; `slots` are one behind the other."""
+    """A NumPy array: `owner`, or item number `owner`, or what slots of these hold; `slots` are one behind the other.
+
+    It is contiguous, or would be with its axes in that `order`.
+    """
 
     owner: Any
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     is_item: bool = False
     slots: tuple[int, ...] = ()
+    order: tuple[int, ...] | None = None
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Its lengths, in the order in which axes lie in memory."""
+        return self.shape if self.order is None else tuple([self.shape[a] for a in self.order])
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What the array's own numbers are compared with: lengths, and strides where they don't follow from those."""
+        if self.order is None:
+            return self.shape
+        held, strides = self.held, dict[int, int]()
+        for k, axis in enumerate(self.order):
+            strides[axis] = self.dtype.itemsize * math.prod(held[k + 1 :])
+        return (*self.shape, *(strides[axis] for axis in range(len(held))))
 
     def cells(self, dims: int, held: int) -> list[int]:
-        """As numbers; lengths of axes stand in cell `dims` and those behind it. `held` is the address of a word for
+        """As numbers; `numbers` stand in cell `dims` and those behind it. `held` is the address of a word for
         the owner itself.
         """
         slots, address = self.slots, 0 if self.is_item else held
         if slots and not self.is_item:
             address, slots = id(self.owner) + slots[0], slots[1:]
         number = self.owner if self.is_item else id(self.owner)
-        return [address, number, *(*slots, 0, 0)[:2], id(self.dtype), len(self.shape), dims]
+        flags = _FLAG_BITS | (_ROW_MAJOR if self.order is None else 0)
+        return [address, number, *(*slots, 0, 0)[:2], id(self.dtype), len(self.shape), dims, flags]
 
 
 def _found(owner: Any, is_item: bool) -> tuple[int, int]:
@@ -160,7 +181,7 @@ def _array(
     b: ir.IRBuilder, bad: ir.Block, cells: ir.Value, items: ir.Value, header: ir.Value, ndarray: ir.Value
 ) -> ir.Value:
     """Where the elements of an array are; go on if it is what it has to be."""
-    first, second, dtype, ndim, dims = (cell(b, cells, k) for k in range(2, 7))
+    first, second, dtype, ndim, dims, flags = (cell(b, cells, k) for k in range(2, 8))
     address, number = cell(b, cells, 0), cell(b, cells, 1)
     is_item = b.icmp_signed("==", address, I64(_ITEM))
     array = cell(b, b.select(is_item, at(b, items, number), b.inttoptr(address, PTR)), 0)
@@ -168,13 +189,17 @@ def _array(
     array = _through(b, bad, array, first)
     array = _through(b, bad, array, second)
     _go_on(b, bad, b.icmp_signed("==", _behind(b, array, _CLASS), ndarray))
-    is_plain = b.icmp_signed("==", b.and_(_behind(b, array, _FLAGS), I64(_FLAG_BITS)), I64(_FLAG_BITS))
+    is_plain = b.icmp_signed("==", b.and_(_behind(b, array, _FLAGS), flags), flags)
     has_dtype = b.icmp_signed("==", _behind(b, array, _DTYPE), dtype)
     has_ndim = b.icmp_signed("==", b.and_(_behind(b, array, _NDIM), I64(_NDIM_BITS)), ndim)
     _go_on(b, bad, b.and_(is_plain, b.and_(has_dtype, has_ndim)))
     lengths, expected = b.inttoptr(_behind(b, array, _DIMS), PTR), at(b, header, dims)
     with Counted(b.function, b, ndim, "axis") as k:
         _go_on(b, bad, b.icmp_signed("==", cell(b, lengths, k), cell(b, expected, k)))
+    is_row_major = b.icmp_signed("!=", b.and_(flags, I64(_ROW_MAJOR)), I64(0))
+    strides, expected = b.inttoptr(_behind(b, array, _STRIDES), PTR), at(b, expected, ndim)
+    with Counted(b.function, b, b.select(is_row_major, I64(0), ndim), "stride") as k:
+        _go_on(b, bad, b.icmp_signed("==", cell(b, strides, k), cell(b, expected, k)))
     return _behind(b, array, driver.ARRAY_DATA)
 
 
@@ -221,11 +246,11 @@ def fitted(
     cells += [c for word in fixed for c in (id(word.owner) + word.offset, word.expected)]
     cells += [c for word in moving for c in word.cells()]
     start, dims = len(cells), list[int]()
-    table = np.empty(start + len(arrays) * _ARRAY_CELLS + sum(len(x.shape) for x in arrays), np.int64)
+    table = np.empty(start + len(arrays) * _ARRAY_CELLS + sum(len(x.numbers) for x in arrays), np.int64)
     first = start + len(arrays) * _ARRAY_CELLS
     for k, array in enumerate(arrays):
         owner = table.ctypes.data + 8 * (start + k * _ARRAY_CELLS + 1)  # the cell with its address
         cells += array.cells(first + len(dims), owner)
-        dims += array.shape
+        dims += array.numbers
     table[:] = cells + dims
     return builtin_of(_module().address("jitgrad_fitted"), table)

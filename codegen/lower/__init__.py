@@ -9,11 +9,10 @@ from jitgrad.ir.graph import Value
 
 from ..fuse.groups import Template
 from ..fuse.program import KernelStep, Program
-from .column import lower_column
 from .group_lowering import GroupLowering
 from .kernel_builder import AnyKernel, Launch, Operand, Scratch, nbytes_of
 from .map import lower_map
-from .row import lower_row
+from .row import lower_column_group, lower_row
 from .scan import lower_scan
 from .scatter import lower_scatter
 from .split import lower_split
@@ -23,7 +22,7 @@ _LOWERINGS: Final = {
     Template.MAP: lower_map,
     Template.ROW: lower_row,
     Template.SPLIT: lower_split,
-    Template.COLUMN: lower_column,
+    Template.COLUMN: lower_column_group,
     Template.SCAN: lower_scan,
     Template.SCATTER: lower_scatter,
 }

@@ -20,7 +20,6 @@ from jitgrad.ir import scalar
 from jitgrad.ir.scalar import Expr, Fn
 from jitgrad.ir.tracked import computed
 
-from ..fuse.element import walk
 from ..loops.ir import Init, Stmt, loop_var
 from .group_lowering import GroupLowering, accumulator_dtypes, ceil_div, fold_over, new_fold
 from .kernel_builder import KernelBuilder, Launch, Scratch
@@ -118,12 +117,8 @@ def lower_columns(lowering: GroupLowering, outer: Sequence[Axis], reduced: Seque
 
 def _flat(lowering: GroupLowering, reduced: Sequence[Axis], inner: Axis) -> Axis | None:
     """Rows and columns as one axis, if everything streamed lies so and no reduction asks where an element is."""
-    position = loop_var("position")
-    for root in lowering.reductions:
-        fold = new_fold(lowering, root)
-        stepped = fold.stepped(scalar.arg(0, fold.operand_dtype), position)
-        if any(e is position for value in stepped for e in walk(value)):
-            return None
+    if lowering.asks_positions:
+        return None
     order = [v for axis in (*reduced, inner) for v in axis.variables]
     merged = lowering.streamed_loops(lowering.group.index.index(v) for v in order)
     return merged[0] if len(merged) == 1 else None

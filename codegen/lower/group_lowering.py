@@ -18,7 +18,7 @@ from ..fuse.element import Element, Index, element, postorder, rebuild, walk
 from ..fuse.groups import Group, Level, outer_index, variables_of
 from ..fuse.program import KernelStep, Program
 from ..fuse.roots import Root
-from ..loops.ir import AccRef, Init, LoopVar, Stmt, Update, acc_ref
+from ..loops.ir import AccRef, Init, LoopVar, Stmt, Update, acc_ref, loop_var
 from ..loops.walk import loads
 from .kernel_builder import KernelBuilder
 from .nest import Axis, merge_axes, uses_of
@@ -152,6 +152,32 @@ class GroupLowering:
         streamed = [*self.reductions, *self.full_stores]
         return self._merged(axes, [*map(self.expression, streamed), *self._store_elements(self.full_stores)])
 
+    def in_memory_order(self, axes: Iterable[int]) -> list[int]:
+        """Axes of the domain, the innermost in memory last, if all that is streamed lies so and no reduction asks where
+        an element is; else as they are."""
+        given = list(axes)
+        if self.tuning.flat or self.asks_positions:
+            return given
+        streamed = [self.expression(r) for r in (*self.reductions, *self.full_stores)]
+        streamed += self._store_elements(self.full_stores)
+        values, index = self.program.values, self.group.index
+        reads = [positions for positions, _ in uses_of(streamed, lambda n: values[n].shape).plain]
+        widest = max(reads, key=lambda positions: sum(index[a] in positions for a in given), default={})
+        order = sorted(given, key=lambda a: widest.get(index[a], -1))
+        places = ([positions[index[a]] for a in order if index[a] in positions] for positions in reads)
+        return order if all(p == sorted(p) for p in places) else given
+
+    @property
+    def asks_positions(self) -> bool:
+        """Whether some reduction wants to know where an element is."""
+        position = loop_var("position")
+        for root in self.reductions:
+            fold = new_fold(self, root)
+            stepped = fold.stepped(scalar.arg(0, fold.operand_dtype), position)
+            if any(e is position for value in stepped for e in walk(value)):
+                return True
+        return False
+
     def crossed(self, loops: Sequence[Axis]) -> Axis | None:
         """The loop, other than the last, along which something is contiguous that is read along the last loop too."""
         if len(loops) < 2:
@@ -163,10 +189,11 @@ class GroupLowering:
                 return next((a for a in loops[:-1] if a.var is contiguous[0]), None)
         return None
 
-    def is_contiguous(self, var: LoopVar) -> bool:
-        """Whether something is read contiguously along `var`."""
+    def is_contiguous(self, var: LoopVar, roots: Iterable[Root] | None = None) -> bool:
+        """Whether something is read contiguously along `var`, for any root or for these."""
         values = self.program.values
-        uses = uses_of(self.all_expressions(), lambda n: values[n].shape)
+        expressions = self.all_expressions() if roots is None else [self.expression(r) for r in roots]
+        uses = uses_of(expressions, lambda n: values[n].shape)
         return any(positions.get(var) == len(shape) - 1 for positions, shape in uses.plain)
 
     def _merged(self, axes: Iterable[int], expressions: Iterable[Expr]) -> list[Axis]:

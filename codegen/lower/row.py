@@ -25,7 +25,7 @@ from jitgrad.ir.tracked import computed
 from ..fuse.element import element
 from ..fuse.roots import Root
 from ..loops.ir import Init, Stmt, loop_var
-from .column import lower_columns
+from .column import lower_column, lower_columns
 from .group_lowering import Fold, GroupLowering, ceil_div, new_fold
 from .kept import HELD, Keeping, Kept, kept_values
 from .kernel_builder import KernelBuilder, Launch
@@ -38,12 +38,23 @@ _ROWS: Final = 256  # short ones in a task
 _ELEMENTS: Final = 1024  # of long rows in a task, at least
 
 
+def lower_column_group(lowering: GroupLowering) -> list[Launch]:
+    """Columns; rows, where that is what they are in memory, as the columns of a transposed matrix."""
+    group, folded = lowering.group, lowering.reductions
+    is_kept = lowering.is_contiguous(group.index[group.kept[-1]], folded)
+    innermost = lowering.in_memory_order(group.axes or ())[-1]
+    is_reduced = lowering.is_contiguous(group.index[innermost], folded)
+    if is_reduced and not (is_kept or lowering.full_stores or lowering.tuning.flat):
+        return lower_row(lowering)
+    return lower_column(lowering)
+
+
 def lower_row(lowering: GroupLowering) -> list[Launch]:
     """One launch."""
     group, b = lowering.group, lowering.builder()
     everything = lowering.all_expressions()
     kept = lowering.loops(group.kept, everything)
-    reduced = lowering.loops(group.axes or (), everything)
+    reduced = lowering.loops(lowering.in_memory_order(group.axes or ()), everything)
     b.use_axes([*kept, *reduced])
     phases = Phases(lowering)
     along = _read_along(lowering, phases, kept, reduced)

@@ -22,7 +22,7 @@ from .nest import Axis
 def lower_split(lowering: GroupLowering) -> list[Launch]:
     """Two launches: chunks, and their results."""
     group, b = lowering.group, lowering.builder()
-    loops = lowering.loops(range(len(group.domain)), lowering.all_expressions())
+    loops = lowering.loops(lowering.in_memory_order(range(len(group.domain))), lowering.all_expressions())
     b.use_axes(loops)
     chunks, headers = _chunks(b, loops, lowering.tuning.chunk)
     folds = [new_fold(lowering, r) for r in lowering.reductions]

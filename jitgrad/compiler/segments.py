@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,11 +21,13 @@ from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.types import CPU, Device, TensorType
 
 from ..arrays import on_device, owned
+from ..axis_order import Order, arranged_input
 from ..backend import Observer, compile_graph
 from ..device_ops import run_graph_on_device
 from ..dispatch import run_data
 from ..memo import Memo
 
+Run: TypeAlias = Callable[[list[Any]], list[Any]]
 _MOST_VARIANTS = 8
 _COMPILING_A_NODE = 3e-4  # seconds: half of what it takes, as later processes find it on disk
 _BYTES_PER_SECOND, _FLOPS_PER_SECOND = 8e9, 5e10  # of NumPy
@@ -33,11 +35,15 @@ _LIFTED = ("int", "float")  # kinds of constants that may become inputs
 
 
 class Segment:
-    """The nodes that `wanted` come from, back to values in `known`, and those with effects that are not `done`."""
+    """The nodes that `wanted` come from, back to values in `known`, and those with effects that are not `done`.
+
+    `order` tells how arguments lie in memory: their axes from the outermost to the innermost, where that is not how
+    they are numbered. Machine code takes them so, and reads them along other axes instead of copies.
+    """
 
     def __init__(
         self, nodes: Sequence[Node], known: Mapping[Value, int], wanted: Sequence[Value],
-        inputs: Sequence[Value] = (), done: Collection[Node] = (),
+        inputs: Sequence[Value] = (), done: Collection[Node] = (), order: Callable[[Value], Order | None] | None = None,
     ) -> None:  # fmt: skip
         self.wanted = wanted
         self.effects = [node for node in nodes if node.op.effect and node not in done]
@@ -52,6 +58,7 @@ class Segment:
                 numbers.setdefault(v, len(numbers))
         self.inputs = tuple(numbers)
         self.places = tuple([known[v] for v in self.inputs])  # where the inputs are among what is known
+        self.orders = tuple([None if order is None or v.node is not None else order(v) for v in self.inputs])
         self.constants: list[Full] = []
         self._numbers = numbers
         self.key = self._structure()
@@ -68,14 +75,14 @@ class Segment:
             for v in node.results:
                 numbers[v] = len(numbers)
         types = tuple([v.type for v in self.inputs])
-        return types, tuple(parts), tuple([numbers[v] for v in self.wanted])
+        return types, self.orders, tuple(parts), tuple([numbers[v] for v in self.wanted])
 
     def graph(self, varying: frozenset[int] = frozenset()) -> Graph:
         """As a graph of its own. Constants whose numbers are in `varying` are further inputs."""
-        if not varying and all(v.node is None for v in self.inputs):
+        if not varying and not any(self.orders) and all(v.node is None for v in self.inputs):
             return Graph(self.inputs, self.nodes, self.wanted)
         b = Builder()
-        env = {v: b.input(v.type, v.name) for v in self.inputs}
+        env = {v: arranged_input(b, v.type, order, v.name) for v, order in zip(self.inputs, self.orders, strict=True)}
         at = 0
         for node in self.nodes:
             op = node.op
@@ -134,24 +141,30 @@ _entries: Memo[_Entry] = Memo(limit=2048)
 
 
 class Runnable:
-    """A segment that can be run on this device: `executable`, fed with the constants that it takes as inputs."""
+    """A segment that can be run on this device: `executable`, fed with the constants that it takes as inputs, and with
+    arrays in the `orders` of axes in which they lie in memory.
+    """
 
-    __slots__ = ("executable", "numbers")
+    __slots__ = ("executable", "numbers", "orders")
 
-    def __init__(self, executable: Any, numbers: Sequence[Any]) -> None:
+    def __init__(self, executable: Any, numbers: Sequence[Any], orders: Sequence[Order | None]) -> None:
         self.executable = executable
         self.numbers = numbers
+        self.orders = orders if any(orders) else None
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Fresh arrays of what was wanted."""
-        return self.executable([*arrays, *self.numbers])  # type: ignore[no-any-return]
+        given = arrays
+        if self.orders is not None:
+            given = [x if o is None else x.transpose(o) for x, o in zip(arrays, self.orders, strict=True)]
+        return self.executable([*given, *self.numbers])  # type: ignore[no-any-return]
 
 
 def runnable(
     segment: Segment, name: str, device: Device = CPU, observe: Callable[[], Observer | None] | None = None,
     at_once: bool = True, aliases: Mapping[int, int] = MappingProxyType({}), numerics: str = "default",
     batches: Collection[int] = (),
-) -> Callable[[list[Any]], list[Any]]:  # fmt: skip
+) -> Run:  # fmt: skip
     """Something that computes the segment from its inputs, as fresh arrays but for `aliases` (see `compile_graph`).
 
     Machine code where that structure was seen before under that name, or `at_once` is true, or running op by op would
@@ -173,8 +186,9 @@ def runnable(
     graph = segment.graph(varying)
     if observer is not None:
         observer("traced", graph)
+    first = [i for i in batches if (segment.orders[i] or (0,))[0] == 0]
     executable = compile_graph(
-        graph, name=name, aliases=aliases, observer=observer, device=device, numerics=numerics, varying=batches
+        graph, name=name, aliases=aliases, observer=observer, device=device, numerics=numerics, varying=first
     )
     made = _Variant(constants, varying, executable)
     entry.variants = (*entry.variants, made)[-_MOST_VARIANTS:]
@@ -196,11 +210,16 @@ def _exact(number: Any) -> str:
     return number.hex() if isinstance(number, float) else repr(number)
 
 
-def _fed(variant: _Variant, segment: Segment, device: Device) -> Any:
-    if not variant.varying:
-        return variant.run
+def _fed(variant: _Variant, segment: Segment, device: Device) -> Run:
     ops = [op for i, op in enumerate(segment.constants) if i in variant.varying]
-    return Runnable(variant.run, [on_device(np.asarray(op.value, op.dtype.np), device) for op in ops])
+    return fed(variant.run, segment, [on_device(np.asarray(op.value, op.dtype.np), device) for op in ops])
+
+
+def fed(executable: Any, segment: Segment, numbers: Sequence[Any] = ()) -> Run:
+    """The executable of a segment's graph, taking what the segment takes."""
+    if numbers or any(segment.orders):
+        return Runnable(executable, numbers, segment.orders)
+    return executable  # type: ignore[no-any-return]
 
 
 def executable_of(run: Any) -> Any:
@@ -212,7 +231,7 @@ def is_same_run(a: Any, b: Any) -> bool:
     """Whether two runnables compute the same."""
     if a.__class__ is Runnable is b.__class__:
         equal = len(a.numbers) == len(b.numbers) and all(map(np.array_equal, a.numbers, b.numbers))
-        return a.executable is b.executable and equal
+        return a.executable is b.executable and a.orders == b.orders and equal
     return a is b
 
 

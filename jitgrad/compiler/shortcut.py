@@ -305,7 +305,8 @@ class _Shortcut:
         """The inputs of the executable; numbers become items."""
         found = []
         at = slot_offset(Tensor, "_data")
-        for source, type_ in zip(self.spec.sources, self.spec.types, strict=True):
+        orders = (isinstance(self.spec.run, Runnable) and self.spec.run.orders) or (None,) * len(self.spec.types)
+        for source, type_, order in zip(self.spec.sources, self.spec.types, orders, strict=True):
             shape, dtype = type_.shape, type_.dtype.np
             if isinstance(source, (HostSource, NumberSource)):
                 found.append(self.native.Array(len(self.items), shape, dtype, True))
@@ -315,10 +316,10 @@ class _Shortcut:
             of: Any = source
             if isinstance(source, GradSource):
                 slots, of = (slot_offset(Tensor, "_grad"), at), source.of
-            if not isinstance(of, (ArgumentSource, CapturedSource)) or not _is_plain(source.fetch(self.args)):
+            if not isinstance(of, (ArgumentSource, CapturedSource)) or not _is_plain(source.fetch(self.args), order):
                 raise Unsuited
             owner, is_item = self._owner(of)
-            found.append(self.native.Array(owner, shape, dtype, is_item, slots))
+            found.append(self.native.Array(owner, shape, dtype, is_item, slots, order))
         return found
 
     def _unused(self) -> list[Any]:
@@ -410,9 +411,9 @@ class _Number:
         return array
 
 
-def _is_plain(array: Any) -> bool:
-    """Whether native code takes an array, and any that is alike."""
+def _is_plain(array: Any, order: tuple[int, ...] | None = None) -> bool:
+    """Whether native code takes an array, with its axes in that order, and any that is alike."""
     if array.__class__ is not _ndarray:
         return False
-    flags = array.flags
+    flags = (array if order is None else array.transpose(order)).flags
     return bool(flags.c_contiguous and flags.aligned and flags.writeable)

@@ -33,7 +33,7 @@ from .cuts import Cut
 from .guards import Guards
 from .history import Histories, Stage, is_freed, plan_stages
 from .materialise import tape_nodes
-from .segments import Segment, executable_of, runnable
+from .segments import Segment, executable_of, fed, runnable
 from .sources import ArgumentSource, Source
 from .tracer import Tracer
 
@@ -127,14 +127,15 @@ def _compile(tracer: Tracer, graph: Graph, aliases: dict[int, int], observer: Ob
     """What computes all after the last cut, its executable, its inputs, where outputs are, whether it is nothing."""
     cuts, nodes = tracer.cuts, graph.nodes
     if not cuts.made:
-        segment = Segment(nodes, cuts.known, graph.outputs, graph.inputs)
+        segment = Segment(nodes, cuts.known, graph.outputs, graph.inputs, order=tracer.layout.order)
         run = _runnable(tracer, segment, aliases, observer)
         return run, executable_of(run), None, None, False
     here = [v for v in graph.outputs if cuts.known.get(v, 0) >= 0]
     own = {v: k for k, v in enumerate(here)}
     places = tuple([own[v] if v in own else cuts.known[v] for v in graph.outputs])
     kept = {places[out]: slot for out, slot in aliases.items() if places[out] >= 0}
-    segment = Segment(nodes, cuts.known, here, [graph.inputs[slot] for slot in kept.values()], cuts.done)
+    aliased = [graph.inputs[slot] for slot in kept.values()]
+    segment = Segment(nodes, cuts.known, here, aliased, cuts.done, tracer.layout.order)
     runs = [cut.run for cut in cuts.made if cut.run is not None]
     if not here and not segment.nodes and runs:
         return None, executable_of(runs[-1]), (), places, True
@@ -149,9 +150,11 @@ def _runnable(tracer: Tracer, segment: Segment, aliases: dict[int, int], observe
         given = tracer.sources
         batches = [i for i, at in enumerate(segment.places) if at >= 0 and isinstance(given[at], ArgumentSource)]
         return runnable(segment, name, where, aliases=aliases, numerics=tracer.numerics, batches=batches)
-    return compile_graph(
-        segment.graph(), name=name, aliases=aliases, observer=observer, device=where, numerics=tracer.numerics
+    graph = segment.graph()
+    executable = compile_graph(
+        graph, name=name, aliases=aliases, observer=observer, device=where, numerics=tracer.numerics
     )
+    return fed(executable, segment)
 
 
 def _grad_source(tracer: Tracer, t: Tensor) -> Any:

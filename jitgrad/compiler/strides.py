@@ -21,6 +21,7 @@ from jitgrad.ir.ops.write import WriteView
 from jitgrad.ir.types import TensorType
 
 from ..arrays import contiguous_strides, seen_strides, strides_only
+from ..axis_order import memory_order
 from ..backend import DeviceArray
 
 if TYPE_CHECKING:
@@ -79,11 +80,7 @@ class MemoryLayout:
         strides = self.of(value)
         if strides is None or self._tracer.placement.where.type != "cpu":
             return None
-        shape = value.type.shape
-        order = tuple(sorted(range(len(shape)), key=lambda a: (-strides[a], a)))
-        packed = contiguous_strides(tuple([shape[a] for a in order]), value.type.dtype.itemsize)
-        is_dense = all(strides[a] == s for a, s in zip(order, packed, strict=True))
-        return order if is_dense and list(order) != sorted(order) else None
+        return memory_order(value.type.shape, strides, value.type.dtype.itemsize)
 
     def arranged(self, array: Any, value: Value) -> Any:
         """An array of `value` in memory of its own, which lies as it should."""

@@ -67,6 +67,20 @@ def test_arrays_that_do_not_fit(what):
     assert check([UNFIT[what]]) is False
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+def test_arrays_whose_axes_lie_in_another_order(order):
+    shape = (2, 3, 4)
+    check = looks([], [Array(0, shape, F32, is_item=True, order=order)], 1).run
+    for lies in ((0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)):
+        held = np.zeros([shape[a] for a in lies], F32)
+        array = held.transpose(np.argsort(lies))
+        assert array.shape == shape and check([array]) is (lies == order)
+        wide = np.zeros([2 * n for n in held.shape], F32)[: held.shape[0], : held.shape[1], : held.shape[2]]
+        assert check([wide.transpose(np.argsort(lies))]) is False
+    other = np.zeros((4, 3, 2), F32).transpose(np.argsort(order))
+    assert other.shape == shape or check([other]) is False
+
+
 def test_words():
     holder, value, table = Holder(), object(), {}
     holder.other, holder.table = value, table

@@ -173,6 +173,26 @@ def test_rows_that_are_columns_in_memory_are_folded_as_such(axes, shape):
             np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)  # float32 sums of some hundred terms
 
 
+@pytest.mark.parametrize("reduced", [(0,), (0, 1), (0, 1, 2), (0, 2), (1, 2)])
+@pytest.mark.parametrize("shape", [(3, 1, 2), (40, 50, 60)])
+def test_sums_go_along_memory(reduced, shape):
+    """Columns that are rows in memory, and wholes that lie otherwise: nothing is read along strides."""
+    last_first = (2, 1, 0)
+    types = [f32(*shape)]
+
+    def folded(b, x):
+        x = b(Permute(last_first), x)
+        return b(Sum(reduced, False), x), b(Amax(reduced, False), x)
+
+    first = kernels(types, folded)[0]
+    assert all(stride(e.args[0], loop.var) in (0, 1) for loop in vector_loops([first]) for e in reads(loop))
+    graph, inputs = build(types, folded), arrays(types)
+    want = interpreter.run(graph, inputs)
+    for native in (False, True)[math.prod(shape) > 10_000 :]:
+        for got, expected in zip(run_graph(graph, inputs, native), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)  # float32 sums of many thousand terms
+
+
 def test_results_that_read_what_another_keeps_are_computed_before_it_is_stored():
     """The same weights in three types: all from exponentials in the first one's memory."""
 

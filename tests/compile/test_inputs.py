@@ -1,6 +1,7 @@
 """Arguments of every form are right on every call, and sizes alone compile nothing."""
 
 import dataclasses
+import tracemalloc
 from collections import OrderedDict, namedtuple
 
 import numpy as np
@@ -35,6 +36,51 @@ def check(f, *calls):
                 yield g(*args[0], **args[1]) if is_named else g(*args)
 
     agree(program)
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
+def test_axes_in_any_order_in_memory(order):
+    def lying_so(*shape):
+        held = grid(*[shape[a] for a in order])
+        return held.permute(*np.argsort(order).tolist())
+
+    def f(x, y):
+        z = x * 2 + y
+        return z, z.sum(0), x.amax((0, 2)), (x * y).sum(), z.softmax(-1), x.cumsum(1), x.permute(2, 0, 1)
+
+    shapes = [(3, 4, 5), (30, 4, 5), (3, 40, 50), (1, 4, 5), (3, 0, 5)]
+    check(f, *[(x, y) for s in shapes for x in (lying_so(*s), grid(*s)) for y in (lying_so(*s), grid(*s))])
+
+    def many(x):
+        return x.sum(-1), x.exp()
+
+    compiled = jg.compile(many)
+    for _ in range(40):  # often enough to be called the shortest way
+        compiled(lying_so(3, 4, 5))
+    for x in (lying_so(3, 4, 5) + 1, grid(3, 4, 5), grid(3, 4, 10)[..., ::2], lying_so(3, 4, 5)):
+        for got, want in zip(compiled(x), many(x), strict=True):
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
+            assert got.stride() == want.stride()
+
+
+def test_transposed_arguments_are_not_copied():
+    f, x = jg.compile(lambda x: x.sum(0)), jg.zeros(1000, 1000).t()
+    f(x)
+    tracemalloc.start()
+    try:
+        f(x)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_transposed_arguments_of_other_sizes_compile_nothing():
+    def f(x, y):
+        return x.sum(0), (x * 2).softmax(-1), x @ y, x + 1
+
+    sizes = [(30, 40), (50, 40), (31, 57), (100, 20)]
+    calls = [(grid(m, n).t(), grid(m, 8)) for n, m in sizes]
+    assert kernels_of_later_sizes(jg.compile(f), calls[:1], calls[1:]) == 0
 
 
 def test_shapes_and_ranks():

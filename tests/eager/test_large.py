@@ -25,6 +25,24 @@ def test_results_equal_numpys(shape):
     assert counters.graphs == before
 
 
+@pytest.mark.parametrize("dtype", ["f4", "bfloat16"])
+def test_transposed_and_sliced_ones_are_as_contiguous_ones(dtype):
+    whole = jg.tensor(np.random.default_rng(0).standard_normal((601, 307)).astype("f4")).to(
+        jg.bfloat16 if dtype == "bfloat16" else jg.float32
+    )
+    functions = [
+        lambda x: x.sum(0), lambda x: x.amax(1), lambda x: x.sum(), lambda x: x.argmax(0), lambda x: F.gelu(x),
+        lambda x: F.softmax(x, 1), lambda x: x.exp(), lambda x: x * x, lambda x: x.cumsum(0),
+    ]  # fmt: skip
+    for x in (whole.t(), whole[:, 3:-4], whole[3:, ::2].t()):
+        for f in functions:
+            for _ in range(3):
+                got, want = f(x), f(x.contiguous())
+                np.testing.assert_allclose(got.float().numpy(), want.float().numpy(), rtol=1e-2, atol=1e-2)
+                assert got.shape == want.shape
+    assert (whole.t() * 2).stride() == (1, 307) and (whole.t().sum(0)).is_contiguous()
+
+
 def test_random_numbers_do_not_depend_on_the_way():
     jg.manual_seed(1)
     whole = jg.rand(1 << 20)
