@@ -14,7 +14,7 @@ from ..loops.analysis import changes
 from ..loops.ir import Init, Kernel, Loop, Stmt, Store, Update, acc_ref
 from ..loops.pieces import Pieces, pieces_of
 from . import llvm_ir as ir
-from .emit_analysis import has_many_addresses
+from .emit_analysis import has_many_addresses, is_multiple
 from .emit_pieces import PieceEmitter
 from .emit_reduction import VectorPlan, combine, combine_lanes, vector_plan
 from .emit_scalar import constant
@@ -201,7 +201,9 @@ class KernelEmitter(PieceEmitter):
         b.branch(after)
 
         b.position_at_end(after)
-        if self.options.masked_tails:
+        if is_multiple(loop, step):
+            self._fold(plan, partials[0])
+        elif self.options.masked_tails:
             self._masked_rest(loop, plan, enter, main_stop, stop, partials[0])
             self._fold(plan, partials[0])
         else:

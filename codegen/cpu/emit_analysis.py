@@ -7,7 +7,7 @@ from typing import Final
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.scalar import Expr
+from jitgrad.ir.scalar import Const, Expr
 
 from ..loops import walk
 from ..loops.analysis import moved_parts
@@ -43,6 +43,12 @@ def _values(stmt: Stmt) -> tuple[Expr, ...]:
         case Update(values=values):
             return values
     return ()
+
+
+def is_multiple(loop: Loop, step: int) -> bool:
+    """Whether a loop's length is a number of the kernel's structure that `step` divides: then nothing is left."""
+    start, stop = loop.start, loop.stop
+    return isinstance(start, Const) and isinstance(stop, Const) and (int(stop.value) - int(start.value)) % step == 0
 
 
 def has_many_addresses(loop: Loop) -> bool:

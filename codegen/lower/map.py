@@ -32,7 +32,7 @@ def lower_map(lowering: GroupLowering) -> list[Launch]:
     read = crossed_elements(lowering, crossed, loops[-1]) if crossed is not None else []
     if crossed is not None and read and tuning.flat:
         return [lower_transposed(lowering, loops, crossed, read)]
-    if crossed is not None and read and fits_squares(read, crossed, loops[-1]):
+    if crossed is not None and read and fits_squares(read):
         return [lower_squares(lowering, loops, crossed, read)]
     if crossed is None and not tuning.flat and _is_stacked(lowering, loops):
         headers, extent = _sideways(b, loops)

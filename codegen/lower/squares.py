@@ -2,9 +2,11 @@
 
     for each tile:
         squares of what is read, turned, into memory of the task's own
+        or, where most of a square would be empty: what is read, element by element, into that memory
         along the last axis: everything else, from there
 
-The loops over a square have lengths of the kernel's structure, so that the emitter sees what they are.
+The loops over a square have lengths of the kernel's structure, so that the emitter sees what they are. The length of
+the crossed axis decides between squares and elements as a kernel runs, so that one serves all lengths.
 """
 
 from __future__ import annotations
@@ -29,14 +31,13 @@ _TALL: Final = 128  # of a task, at most, along the axis that is contiguous in w
 _LOW: Final = 32  # at least
 _TASKS: Final = 16  # as many as there should be before tasks grow: then threads have enough to share
 _WIDE: Final = 64  # of a tile, along the axis that is contiguous in what is written
-_LEAST: Final = 8
+_LEAST: Final = 8  # of the crossed axis in squares
+_REGISTER: Final = 16  # elements, of one register or of several
 _ZERO: Final = scalar.const(0)
 
 
-def fits_squares(read: Sequence[Element], crossed: Axis, last: Axis) -> bool:
-    """Whether such elements are turned in registers: axes shorter than half a square would leave most of it empty."""
-    if min(crossed.extent, last.extent) < _LEAST:
-        return False
+def fits_squares(read: Sequence[Element]) -> bool:
+    """Whether such elements are turned in registers."""
     return all(e.dtype is not dtypes.bool_ and e.dtype.itemsize > 1 for e in read)
 
 
@@ -53,7 +54,10 @@ def lower_squares(lowering: GroupLowering, loops: Sequence[Axis], crossed: Axis,
     tile, height = loop_var("tile"), b.slot("tall", tall)
     corner = b.finish(blocks.var) * height, tile * scalar.const(_WIDE)
     held = [Tile(e.dtype, _TALL * _WIDE) for e in read]
-    body = [s for e, t in zip(read, held) for s in _turned(b, crossed, last, corner, height, side, e, t)]
+    few = computed(_few, crossed.extent)
+    in_squares = b.slot("in squares", computed(_if_none, tall, few))
+    body = [s for e, t in zip(read, held) for s in _turned(b, crossed, last, corner, in_squares, side, e, t)]
+    body += [s for e, t in zip(read, held) for s in _copied(b, crossed, last, corner, b.slot("few", few), e, t)]
     body += _written(lowering, b, crossed, last, corner, height, dict(zip(read, held)))
     headers = [
         Header(TASK, _ZERO, b.length(tasks), PARALLEL),
@@ -82,6 +86,38 @@ def _turned(
         Header(column, _ZERO, scalar.const(side), VECTOR),
     ]
     return nest(headers, [store])
+
+
+def _copied(
+    b: KernelBuilder, crossed: Axis, last: Axis, corner: tuple[Expr, Expr], few: Expr, e: Element, tile: Tile
+) -> tuple[Stmt, ...]:
+    """A tile of one element without squares: lines of registers that are gathered, and what is left of them."""
+    i, j, across, k = (loop_var(name) for name in ("i", "j", "across", "k"))
+    width = scalar.minimum(scalar.const(_WIDE), b.extent(last) - corner[1])
+    whole = scalar.apply(Fn.SHR, width, _REGISTER.bit_length() - 1)
+    b.place[crossed.var] = i
+
+    def copied(at: Expr) -> Stmt:
+        b.place[last.var] = corner[1] + at
+        b.forget()
+        return b.store_scratch(tile, i * scalar.const(_WIDE) + at, b.finish(e))
+
+    registers = nest(
+        [Header(across, _ZERO, whole, SERIAL), Header(k, _ZERO, scalar.const(_REGISTER), VECTOR)],
+        [copied(across * scalar.const(_REGISTER) + k)],
+    )
+    rest = nest([Header(j, whole * scalar.const(_REGISTER), width, SERIAL)], [copied(j)])
+    return nest([Header(i, _ZERO, few, SERIAL)], [*registers, *rest])
+
+
+def _few(extent: int) -> int:
+    """The length of a crossed axis that squares do not suit, or 0."""
+    return extent if extent < _LEAST else 0
+
+
+def _if_none(height: int, few: int) -> int:
+    """The height of squares where nothing is copied otherwise."""
+    return 0 if few else height
 
 
 def _squares(left: Expr, side: int, most: Expr) -> Expr:

@@ -263,6 +263,20 @@ def test_rows_of_any_length_compile_nothing(name, lengths):
         assert kernels_of_later_sizes(jg.compile(g), inputs[:2], inputs[2:], rtol) == 0
 
 
+THIN = {
+    "wide first": rows((20, 30), (21, 31), (40, 3), (3, 40), (7, 2), (2, 70), (100, 90)),
+    "thin first": rows((20, 3), (5, 41), (21, 31), (3, 40), (70, 2), (100, 90)),
+}
+
+
+@pytest.mark.parametrize("inputs", THIN.values(), ids=THIN)
+@pytest.mark.parametrize("dtype", [jg.float32, jg.float64, jg.bfloat16, jg.int64], ids=str)
+def test_what_is_transposed_may_be_thin(inputs, dtype):
+    """Squares of registers would be empty."""
+    g = with_gradients(lambda x: (x.t().to(dtype) * 2 + (x.to(dtype) * 3).t().contiguous() + x.t().flip(0)).float())
+    assert kernels_of_later_sizes(jg.compile(g), inputs[:2], inputs[2:], 3e-2) == 0
+
+
 @pytest.mark.parametrize("name", [*CONVOLUTIONS, *OTHERS])
 def test_other_sizes_compile_nothing(name):
     f, inputs = {**CONVOLUTIONS, **OTHERS}[name]
