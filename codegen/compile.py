@@ -25,6 +25,7 @@ from .cpu.driver import begin_driver
 from .cpu.kernels import KERNELS_IN_A_MODULE, begin_kernels, compile_kernels, tile_target
 from .encode import encode
 from .executable import Executable
+from .expected import EXPECTED
 from .fuse.program import ControlStep, HostStep, ProductStep, fuse
 from .loops.ir import Kernel
 from .loops.verify import verify_kernel
@@ -112,6 +113,7 @@ def _compile(
     key = stored.key_of(graph, aliases, options)
     found = None if key is None else stored.load(key, graph, name, aliases, whole)
     if found is None:
+        EXPECTED.begin_all(graph, options)
         plan = sizes.recorded(functools.partial(_template, graph, aliases, options, stats))
         found = whole() if plan is None else _resized(name, plan, whole, stats, start, compiled)
         if key is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,19 +15,49 @@ from . import target
 _SWITCH_SECONDS: Final = 2e-4
 
 
+@dataclass(slots=True)
+class _Switching:
+    """How many ask for Python's lock to be passed on soon, and how soon it was before."""
+
+    asking: int = 0
+    before: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_SWITCHING: Final = _Switching()
+
+
+def _forked() -> None:
+    """A child has none of the threads that have asked."""
+    if _SWITCHING.asking:
+        sys.setswitchinterval(_SWITCHING.before)
+    _SWITCHING.asking = 0
+    _SWITCHING.lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_SWITCHING.lock.acquire, after_in_parent=_SWITCHING.lock.release, after_in_child=_forked)
+
+
 @contextmanager
 def soon_switched() -> Iterator[None]:
-    """Inside, threads that wait for Python's lock soon get their turn. One thread at a time may be in here.
+    """Inside, threads that wait for Python's lock soon get their turn.
 
     Those that compile come back from LLVM a dozen times for each module, and waited for 5 ms each time while the caller
     ran Python.
     """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, _SWITCH_SECONDS))
+    with _SWITCHING.lock:
+        if not _SWITCHING.asking:
+            _SWITCHING.before = sys.getswitchinterval()
+            sys.setswitchinterval(min(_SWITCHING.before, _SWITCH_SECONDS))
+        _SWITCHING.asking += 1
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
+        with _SWITCHING.lock:
+            _SWITCHING.asking = max(0, _SWITCHING.asking - 1)
+            if not _SWITCHING.asking:
+                sys.setswitchinterval(_SWITCHING.before)
 
 
 @dataclass(slots=True)
@@ -71,7 +102,7 @@ class CodeMaker:
             self._waiting.append(job)
             busy = [thread for thread in self._threads if thread.is_alive()]
             if (at_once or len(self._jobs) > 1) and len(busy) < min(self.num_threads - 1, len(self._waiting)):
-                busy.append(threading.Thread(target=self._work, daemon=True))
+                busy.append(threading.Thread(target=self._work))  # no daemon: it may be in LLVM when Python ends
                 busy[-1].start()
             self._threads = busy
 
@@ -94,8 +125,9 @@ class CodeMaker:
 
     def _work(self) -> None:
         """Compile what waits, the longest first, so that threads end at about the same time."""
-        while (job := self._next()) is not None:
-            job.run()
+        with soon_switched():
+            while (job := self._next()) is not None:
+                job.run()
 
     def _next(self) -> _Job | None:
         with self._lock:

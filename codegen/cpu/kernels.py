@@ -141,7 +141,7 @@ class KernelTable:
         self._kernels: dict[str, NativeKernel] = {}
         self._by_identity: dict[tuple[AnyKernel, EmitOptions], NativeKernel] = {}
         self._modules: dict[str, CompiledModule] = {}
-        self._begun: _Compilation | None = None
+        self._begun: dict[EmitOptions, _Compilation] = {}
         self._begun_modules: dict[str, CodeMaker] = {}
         self._lock = threading.RLock()
         if hasattr(os, "register_at_fork"):
@@ -150,7 +150,7 @@ class KernelTable:
 
     def _forked(self) -> None:
         """A child has none of the threads that compile."""
-        self._begun = None
+        self._begun.clear()
         self._begun_modules.clear()
         self._lock.release()
 
@@ -162,21 +162,21 @@ class KernelTable:
             COUNTERS.memory_hits += len(found)
             return native
         with self._lock:
-            known = self._begun.keys if self._begun is not None and self._begun.options == options else {}
+            known = self._begun[options].keys if options in self._begun else {}
             keys = [known.get(k) or kernel_key(k, options) for k in kernels]
             self._find_or_compile(dict(zip(keys, kernels)), options)
-            self._begun = None
             self._by_identity.update(((k, options), self._kernels[key]) for k, key in zip(kernels, keys))
         return [self._kernels[key] for key in keys]
 
     def begin(self, kernels: Iterable[AnyKernel], options: EmitOptions) -> None:
-        """Have kernels compiled by other threads, while the caller goes on to where it asks for them."""
+        """Have kernels compiled by other threads, while the caller goes on to where it asks for them.
+
+        Those that nobody asks for are finished with the next ones that are compiled.
+        """
         if pool.num_threads < 2:
             return
         with self._lock:
-            begun = self._begun
-            if begun is None or begun.options != options:
-                begun = _Compilation(options)
+            begun = self._begun.get(options) or _Compilation(options)
             new = [k for k in dict.fromkeys(kernels) if k not in begun.keys and (k, options) not in self._by_identity]
             if not new:
                 return
@@ -185,7 +185,7 @@ class KernelTable:
             known = self._kernels.keys() | begun.kernels.keys()
             missing = {key: k for key, k in named.items() if key not in known and not self._is_on_disk(key)}
             self._emit(missing, begun, at_once=True)
-            self._begun = begun
+            self._begun[options] = begun
 
     def _is_on_disk(self, key: str) -> bool:
         return disk_cache().read("kernel-" + key) is not None
@@ -265,8 +265,7 @@ class KernelTable:
 
     def _compile(self, missing: dict[str, AnyKernel], options: EmitOptions) -> dict[str, NativeKernel]:
         """All kernels of `missing`, in modules that go to disk too."""
-        begun, self._begun = self._begun, None
-        made = begun if begun is not None and begun.options == options else _Compilation(options)
+        made = self._begun.pop(options, None) or _Compilation(options)
         self._emit({key: kernel for key, kernel in missing.items() if key not in made.kernels}, made)
         disk = disk_cache()
         for name, code in made.maker.finish():

@@ -7,6 +7,7 @@ a guess that is wrong is noticed at other sizes, as any change of structure is.
 
 from __future__ import annotations
 
+import heapq
 import operator
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
@@ -97,17 +98,24 @@ class _Solver:
         self._roots = roots
         self._numbers = numbers
         self._left = dict(enumerate(equations))
-        self._uses: defaultdict[int, list[int]] = defaultdict(list)  # the equations that a place is in
+        self._uses: defaultdict[int, dict[int, None]] = defaultdict(dict)  # the equations that a place is in
 
     def run(self) -> None:
         """Learn all that there is to learn."""
-        again = list(self._left)
+        again, unsaid = list(self._left), list(self._left)
+        waiting = set(unsaid)  # those of the heap `unsaid`: an assumption may still solve them
         while again:
             seen: dict[int, None] = {}
             while again:
                 seen |= dict.fromkeys(again)
                 again = self._learn(again)
-            again = self._learn(list(seen), 1) or self._learn(list(self._left), 2)
+            for i in seen.keys() - waiting:
+                heapq.heappush(unsaid, i)
+            waiting |= seen.keys()
+            again = self._learn(list(seen), 1)
+            while unsaid and not again:  # one at a time, from the first
+                waiting.remove(i := heapq.heappop(unsaid))
+                again = self._learn([i], 2)
 
     def _learn(self, equations: Sequence[int], assuming: int = 0) -> list[int]:
         """Learn from some equations; those to be looked at again."""
@@ -122,12 +130,10 @@ class _Solver:
             found = self._said(a, b, assuming)
             if found is None:
                 for f in _names(a) | _names(b):
-                    self._uses[f].append(i)
+                    self._uses[f][i] = None
                 continue
             self.known[found[0]] = found[1]
             again |= dict.fromkeys((*self._uses.pop(found[0], ()), i))
-            if assuming > 1:  # one at a time
-                break
         return list(again)
 
     def _said(self, a: Terms, b: Terms, assuming: int) -> tuple[int, Terms] | None:
@@ -142,18 +148,20 @@ class _Solver:
 
 
 def _put_in(terms: Terms, known: dict[int, Terms]) -> Terms:
-    """The terms with what is known in the places of factors."""
+    """The terms with what is known in the places of factors. Places on the way there are known by these terms then."""
+    passed: list[int] = []
     while True:
         if len(terms) == 1:  # most are one place
             ((factors, c),) = terms.items()
             if c == 1 and len(factors) == 1:
                 found = known.get(factors[0])
                 if found is None:
-                    return terms
+                    break
+                passed.append(factors[0])
                 terms = found
                 continue
         if not any(f in known for factors in terms for f in factors):
-            return terms
+            break
         total: Terms = {}
         for factors, c in terms.items():
             product: Terms = {(): c}
@@ -162,6 +170,8 @@ def _put_in(terms: Terms, known: dict[int, Terms]) -> Terms:
             for k, d in product.items():
                 total[k] = total.get(k, 0) + d
         terms = {k: c for k, c in total.items() if c}
+    known.update(dict.fromkeys(passed, terms))
+    return terms
 
 
 def _assumed(a: Terms, b: Terms, roots: set[int], numbers: Sequence[Any]) -> tuple[int, Terms] | None:

@@ -132,7 +132,7 @@ def test_kernels_are_begun_before_they_are_asked_for(folder, monkeypatch):
     names = [p.name.split("-")[0] for p in folder.iterdir()]
     assert names.count("kernel") == 12 and names.count("module") == 3
     table.begin([batch[0][0]], options)  # there is nothing to begin
-    assert table._begun is None
+    assert not table._begun
 
 
 def test_a_module_is_begun_before_it_is_asked_for(folder, monkeypatch):
