@@ -23,7 +23,7 @@ from .tile_builder import Numbers, TileBuilder
 from .tile_memory import masked_read
 from .tile_sums import sums_function
 
-_STREAMS: Final = 16  # channels read side by side: more than a core follows through memory would make it wait for each
+_STREAMS: Final = 8  # channels read side by side: planes of a power of two share a set of the first cache
 
 
 class _Output(NamedTuple):
