@@ -48,9 +48,12 @@ class PlanesBuilder(TileBuilder):
                 self._pack_row(start, column, limit, target)
 
     def _unspread(self, at: ir.Value, spread: ir.Value, length: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The input's index at a place of the spread input, and whether there is one."""
-        b = self.b
-        index = b.sdiv(at, spread)
+        """The input's index at a place of the spread input, and whether there is one. A division takes long."""
+        b, cell = self.b, self.cell(I64)
+        b.store(at, cell)
+        with b.if_then(b.icmp_signed("!=", spread, I64(1))):
+            b.store(b.sdiv(at, spread), cell)
+        index = b.load(cell, typ=I64)
         exact = b.icmp_signed("==", self.product(index, spread), at)
         return index, b.and_(exact, b.and_(b.icmp_signed(">=", at, I64(0)), b.icmp_signed("<", index, length)))
 
@@ -58,8 +61,7 @@ class PlanesBuilder(TileBuilder):
         """One row of all channels; the end of a row is written before the start of the next."""
         b, n, lanes = self.b, self.n, self.lanes
         by_channel, pitch, spread = n["x_channel"], n["pitch"], n["spread_width"]
-        dense = b.icmp_signed("==", spread, I64(1))
-        copied = b.select(dense, limit, I64(0))
+        copied = b.select(b.icmp_signed("==", spread, I64(1)), limit, I64(0))
         with self.loop(pitch, step=lanes) as j:
             here = self.sum(column, j)
             mask = self.between(b.sub(I64(0), here), b.sub(copied, here))
@@ -68,9 +70,15 @@ class PlanesBuilder(TileBuilder):
                 value = self.read_some(self.at(self.x, source, here, self.product(c, by_channel)), mask)
                 at = self.at(self.packed, target, j, self.product(c, self.plane), wide=True)
                 self.write_some_wide(at, value, inside)
+        with b.if_then(b.icmp_signed("!=", spread, I64(1))):
+            self._spread_row(source, column, limit, target)
+
+    def _spread_row(self, source: ir.Value, column: ir.Value, limit: ir.Value, target: ir.Value) -> None:
+        """The elements of a row that there are, one by one, zeros between them."""
+        b, n = self.b, self.n
+        by_channel, pitch, spread = n["x_channel"], n["pitch"], n["spread_width"]
         first = b.select(b.icmp_signed(">", column, I64(0)), b.sdiv(self.sum(column, spread, -1), spread), I64(0))
-        last = b.sdiv(self.sum(column, pitch, spread, -1), spread)
-        last = b.select(dense, I64(0), self.minimum(limit, last))
+        last = self.minimum(limit, b.sdiv(self.sum(column, pitch, spread, -1), spread))
         with self.loop(last, start=first) as i, self.loop(n["in_channels"]) as c:
             value = self.read_one(self.at(self.x, source, i, self.product(c, by_channel)))
             place = b.sub(self.product(i, spread), column)
