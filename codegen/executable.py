@@ -224,12 +224,14 @@ def _is_plain(x: Array) -> bool:
 def run_host(segment: HostSegment, arrays: list[Array], arena: Any) -> None:
     """One op through NumPy."""
     try:
-        results = apply_on_host(segment.op, [_view(o, arrays, arena) for o in segment.operands])
+        given = [_view(o, arrays, arena) for o in segment.operands]
+        results = apply_on_host(segment.op, given)
     except JitgradError as error:
         error.attach_location(str(segment.node.location) if segment.node.location else None)
         raise
     for place, result in zip(segment.results, results, strict=True):
-        np.copyto(_view(place, arrays, arena), result)
+        if not any(result is x and place == at for x, at in zip(given, segment.operands, strict=True)):
+            np.copyto(_view(place, arrays, arena), result)
 
 
 def _view(operand: HostOperand, arrays: list[Array], arena: Any) -> Array:

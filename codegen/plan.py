@@ -110,7 +110,12 @@ def reads_of(program: Program, step: Step) -> tuple[Value, ...]:
 
 def writes_of(step: Step) -> tuple[Value, ...]:
     """The values that a step computes into memory."""
-    return step.stores if isinstance(step, KernelStep) else step.node.results
+    match step:
+        case KernelStep():
+            return step.stores
+        case HostStep():
+            return step.writes
+    return step.node.results
 
 
 def kernels_of(plan: Plan) -> list[AnyKernel]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from jitgrad.ir.graph import Graph, Node, Value
+from jitgrad.ir.ops.check import Check
 from jitgrad.ir.ops.creation import Constant
 from jitgrad.ir.verify import sub_graphs
 
@@ -42,9 +43,14 @@ class TileStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostStep:
-    """A node that runs through its NumPy reference."""
+    """A node that runs through its NumPy reference. What a check gives is its operand, where that is."""
 
     node: Node
+
+    @property
+    def writes(self) -> tuple[Value, ...]:
+        """The results that it computes."""
+        return () if isinstance(self.node.op, Check) else self.node.results
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +122,7 @@ def _single(a: Analysis, node: Node) -> Step:
 
 
 def _is_alias(a: Analysis, node: Node) -> bool:
-    if a.kinds[node] is Kind.ALIAS:
+    if a.kinds[node] is Kind.ALIAS or isinstance(node.op, Check):
         return True
     return a.kinds[node] is Kind.INLINE and node.result in a.stored and node.result not in a.roots
 

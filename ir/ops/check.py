@@ -16,6 +16,7 @@ from ..op import Array, Op, op
 from ..types import TensorType
 
 __all__ = [
+    "Check",
     "CheckBetween",
     "CheckDivisor",
     "CheckFinite",
@@ -41,8 +42,13 @@ def _extremes(x: Array) -> tuple[int, int]:
     return min(found), max(found)
 
 
-class _Check(Op):
-    """Gives its operand unchanged, or raises."""
+def _counts_below(x: Array, limit: int) -> bool:
+    """Whether many integers are surely in `[0, limit)`: in one pass, as negative ones are huge without their sign."""
+    return x.size > _FEW and x.dtype.kind in "iu" and bool(x.view(f"u{x.itemsize}").max() < limit)
+
+
+class Check(Op):
+    """Gives its operand unchanged, itself, or raises."""
 
     batchable = True
 
@@ -73,7 +79,7 @@ class _Check(Op):
 
 
 @op
-class CheckDivisor(_Check):
+class CheckDivisor(Check):
     """Raises `ZeroDivisionError` where an integer divisor of the op `of` is zero."""
 
     of: str
@@ -86,7 +92,7 @@ class CheckDivisor(_Check):
 
 
 @op
-class CheckRange(_Check):
+class CheckRange(Check):
     """Raises `IndexError` where an index for the op `of` is outside `[low, high)` and is not `ignored`."""
 
     of: str
@@ -97,6 +103,8 @@ class CheckRange(_Check):
 
     def refuse(self, x: Array) -> None:
         """Every index in range."""
+        if self.low <= 0 and _counts_below(x, self.high):
+            return
         least, most = _extremes(x)
         if least >= self.low and most < self.high:
             return
@@ -106,7 +114,7 @@ class CheckRange(_Check):
 
 
 @op
-class CheckIndex(_Check):
+class CheckIndex(Check):
     """Raises `IndexError` where an index for the op `of`, along `axis` of `length`, is outside `[-length, length)`."""
 
     of: str
@@ -116,6 +124,8 @@ class CheckIndex(_Check):
 
     def refuse(self, x: Array) -> None:
         """Every index in range."""
+        if _counts_below(x, self.length):
+            return
         least, most = _extremes(x)
         if x.size and (most >= self.length or least < -self.length):
             bad = next(int(i) for i in x.flat if not -self.length <= i < self.length)
@@ -125,7 +135,7 @@ class CheckIndex(_Check):
 
 
 @op
-class CheckBetween(_Check):
+class CheckBetween(Check):
     """Raises `RuntimeError` where an element of `what`, an operand of the op `of`, is not in `[low, high]`."""
 
     of: str
@@ -148,7 +158,7 @@ class CheckBetween(_Check):
 
 
 @op
-class CheckPositiveSum(_Check):
+class CheckPositiveSum(Check):
     """Raises `RuntimeError` where the probabilities along the last axis, for the op `of`, sum to zero."""
 
     of: str
@@ -162,7 +172,7 @@ class CheckPositiveSum(_Check):
 
 
 @op
-class CheckNotNegative(_Check):
+class CheckNotNegative(Check):
     """Raises `ValueError` where an element of `what`, an operand of the op `of`, is negative."""
 
     of: str
@@ -177,7 +187,7 @@ class CheckNotNegative(_Check):
 
 
 @op
-class CheckFinite(_Check):
+class CheckFinite(Check):
     """Raises `LinAlgError` where a matrix for the function `of` holds NaN or infinity, in the triangle that it reads.
 
     `part` is "lower", "upper" or "all".
@@ -193,7 +203,7 @@ class CheckFinite(_Check):
 
 
 @op
-class CheckInfo(_Check):
+class CheckInfo(Check):
     """Raises `LinAlgError` where LAPACK's `info` on a matrix is not 0: `rule`, with that number for `{info}`."""
 
     of: str
@@ -209,7 +219,7 @@ class CheckInfo(_Check):
 
 
 @op
-class CheckWeights(_Check):
+class CheckWeights(Check):
     """Raises `RuntimeError` where a weight, of the operand `what` of the function `of`, is negative."""
 
     of: str

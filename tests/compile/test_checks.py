@@ -1,10 +1,17 @@
 """What eager execution refuses in values, a compiled function refuses as well: same error, nothing written."""
 
+import numpy as np
 import pytest
 from programs_compared import agree
 
 import jitgrad as jg
 import jitgrad.nn.functional as F
+from jitgrad.codegen.compile import compile_graph
+from jitgrad.ir.builder import Builder
+from jitgrad.ir.dtypes import float32, int64
+from jitgrad.ir.ops.check import CheckIndex, CheckRange
+from jitgrad.ir.ops.indexing import Gather
+from jitgrad.ir.types import TensorType
 
 
 def both(f):
@@ -107,3 +114,32 @@ def test_a_matrix_that_is_not_finite():
         f(jg.eye(2))
         with pytest.raises(jg.linalg.LinAlgError, match="non-finite values"):
             f(jg.full((2, 2), float("nan")))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.int64])
+def test_indices_of_many_elements_at_the_edges_of_their_range(dtype):
+    inside = np.arange(100).astype(dtype)
+    CheckIndex("gather", 0, 100).refuse(inside)
+    CheckRange("nll_loss", 0, 100, -100).refuse(inside)
+    for length in (50, 99):
+        with pytest.raises(IndexError, match="out of bounds"):
+            CheckIndex("gather", 0, length).refuse(inside)
+        with pytest.raises(IndexError, match="out of range"):
+            CheckRange("nll_loss", 0, length, -100).refuse(inside)
+    if np.dtype(dtype).kind == "i":
+        CheckIndex("gather", 0, 100).refuse(inside - dtype(100))
+        with pytest.raises(IndexError, match="-101"):
+            CheckIndex("gather", 0, 100).refuse(inside - dtype(101))
+        with pytest.raises(IndexError, match="-1"):
+            CheckRange("nll_loss", 0, 100, -100).refuse(inside - dtype(1))
+
+
+def test_checked_indices_are_not_copied():
+    b = Builder()
+    x, index = b.input(TensorType((300,), float32)), b.input(TensorType((200,), int64))
+    run = compile_graph(b.build([b(Gather(0), x, b(CheckIndex("gather", 0, 300), index))]))
+    assert run.frame.arena_bytes == 0
+    numbers, places = np.arange(300, dtype="f4"), np.arange(200)[::-1].copy()
+    np.testing.assert_array_equal(run([numbers, places])[0], numbers[places])
+    places.flags.writeable = False
+    np.testing.assert_array_equal(run([numbers, places])[0], numbers[places])
