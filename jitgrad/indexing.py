@@ -312,7 +312,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     if isinstance(index, Tensor) and index.ndim and shape:
         if index.dtype in _INDEX_DTYPES:
             return _taken(self, (0,), index)  # type: ignore[no-any-return]
-        chosen = _chosen(self, index)
+        chosen = chosen_by(self, index)
         if chosen is not None:
             return chosen
     plan = _plan(shape, index)
@@ -322,7 +322,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     return views(ops or (Reshape(shape),), self)
 
 
-def _chosen(x: Tensor, mask: Tensor) -> Tensor | None:
+def chosen_by(x: Tensor, mask: Tensor) -> Tensor | None:
     """The elements of `x` where `mask` is true, without a record; None where there is more to it."""
     data, where, mode = x._data, mask._data, local.mode
     if data.__class__ is not np.ndarray or where.__class__ is not np.ndarray or mode.tracer is not None:

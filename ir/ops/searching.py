@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from .creation import zeros_like
 from .indexing import ScatterAdd
 from .sample_axis import all_batched
 from .shape import Reshape
+
+_FEW_PAIRS: Final = 1024  # of elements to compare
 
 __all__ = ["BinCounts", "BinEdges", "Histc", "IsIn", "Mode", "SearchSorted"]
 
@@ -82,7 +85,10 @@ class SearchSorted(_OnTheHost):
 
 
 def _has_nan(x: Array) -> bool:
-    return x.dtype.kind == "f" and bool(np.isnan(x).any())
+    if x.dtype.kind != "f" or not x.size:
+        return False
+    least = np.minimum.reduce(x, axis=None)  # NaN if there is one
+    return bool(least != least)
 
 
 @op
@@ -103,8 +109,12 @@ class IsIn(_OnTheHost):
         return (b(self, *operands),) if not batched[1] else None
 
     def reference(self, *operands: Array) -> Array:
-        """`numpy.isin`."""
-        return np.isin(_comparable(operands[0]), _comparable(operands[1]), invert=self.invert)
+        """`numpy.isin`, or few elements compared with each other, which it takes longer to prepare for."""
+        x, tests = map(_comparable, operands)
+        if 0 < x.size * tests.size <= _FEW_PAIRS:
+            found = np.asarray((x[..., None] == tests.reshape(-1)).any(-1))
+            return ~found if self.invert else found
+        return np.isin(x, tests, invert=self.invert)
 
 
 @op

@@ -132,7 +132,7 @@ class TopK(_Taking):
             index = np.argsort(x, axis=-1)
             values = take(x, index)
             near = values[..., max(length - self.k - 1, 0) :] if self.largest else values[..., : self.k + 1]
-            if has_ties(near) or np.isnan(near[..., -1]).any():
+            if not (near[..., 1:] > near[..., :-1]).all():
                 return None
             return np.ascontiguousarray(index[..., : -self.k - 1 : -1] if self.largest else index[..., : self.k])
         border = length - self.k if self.largest else self.k - 1

@@ -18,7 +18,7 @@ from jitgrad.ir.ops.shape import Reshape
 from ..aliasing import view
 from ..dispatch import apply, beside
 from ..errors import located
-from ..indexing import coordinates, fitted, read_at
+from ..indexing import chosen_by, coordinates, fitted, read_at
 from ..levels import innermost
 from ..mode import local
 from ..tensor import Tensor
@@ -309,6 +309,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     >>> jg.masked_select(jg.tensor([1, 2, 3]), jg.tensor([True, False, True]))
     tensor([1, 3])
     """
+    if mask._data.shape == input._data.shape and (short := chosen_by(input, mask)) is not None:
+        return short
     wide, chosen = _mask_and_input(input, mask, "masked_select")
     return read_at(rows(wide), coordinates(tuple(rows(wide).shape), (rows(chosen),)))
 
