@@ -99,7 +99,7 @@ class KernelEmitter(PieceEmitter):
                 self._serial_loop(loop, start, stop, enter)
             else:
                 self.streams = self._streams(loop, start)
-                pieces = None if plan.folds else pieces_of(loop, self.dependencies)
+                pieces = pieces_of(loop, self.dependencies) if self._may_be_in_pieces(plan) else None
                 if pieces is None:
                     self._vector_loop(loop, plan, start, stop)
                 else:
@@ -210,10 +210,14 @@ class KernelEmitter(PieceEmitter):
             self._fold(plan, partials[0])
             self._scalar_rest(loop, enter, main_stop, stop)
 
+    def _may_be_in_pieces(self, plan: VectorPlan) -> bool:
+        """Whether elements are folded in the same order in pieces."""
+        return not plan.folds or (plan.interleave == 1 and self.options.masked_tails)
+
     def _loop_in_pieces(self, loop: Loop, plan: VectorPlan, pieces: Pieces, start: ir.Value, stop: ir.Value) -> None:
         """Whole registers up to where a condition changes, one under masks there, and so on; `start < stop` holds."""
         b, name, lanes = self.builder, loop.var.name, I64(plan.lanes)
-        enter = b.block
+        enter, partial = b.block, self._partials(plan)
         borders = self.borders_of(loop, pieces, start, enter)
         piece, whole, mixed, following, done = (
             b.append_basic_block(f"{name}.{part}") for part in ("piece", "whole", "mixed", "following", "done")
@@ -227,13 +231,13 @@ class KernelEmitter(PieceEmitter):
 
         b.position_at_end(whole)
         end = b.add(first, b.and_(left, I64(-plan.lanes)))
-        self._whole_registers(loop, plan, pieces, first, end, enter)
+        self._whole_registers(loop, plan, pieces, first, end, enter, partial)
         came_from = b.block
         b.branch(following)
 
         b.position_at_end(mixed)
         after = b.add(first, lanes)
-        self._one_register(loop, plan, enter, first, after, stop)
+        self._one_register(loop, plan, enter, first, after, stop, partial)
         came_from_mixed = b.block
         b.branch(following)
 
@@ -244,10 +248,12 @@ class KernelEmitter(PieceEmitter):
         first.add_incoming(next_first, following)
         b.cbranch(b.icmp_signed("<", next_first, stop), piece, done)
         b.position_at_end(done)
+        self._fold(plan, partial)
 
     def _whole_registers(
-        self, loop: Loop, plan: VectorPlan, pieces: Pieces, start: ir.Value, stop: ir.Value, enter: ir.Block
-    ) -> None:
+        self, loop: Loop, plan: VectorPlan, pieces: Pieces, start: ir.Value, stop: ir.Value, enter: ir.Block,
+        partial: dict[int, Accumulator],
+    ) -> None:  # fmt: skip
         """Registers between which no condition changes."""
         b, name = self.builder, loop.var.name
         with self.inside(self.piece_scope(loop, pieces, plan.lanes, start, enter)):
@@ -259,6 +265,7 @@ class KernelEmitter(PieceEmitter):
             first = plain(b, index) if has_many_addresses(loop) else index
             scope = Scope(self.scope, changes(loop), came_from, False, plan.lanes, loop.var)
             scope.chosen = self.scope.chosen
+            scope.accumulators.update(partial)
             scope.values[loop.var, 1] = first
             with self.inside(scope):
                 self.block(loop.body)
@@ -268,8 +275,9 @@ class KernelEmitter(PieceEmitter):
             b.position_at_end(end)
 
     def _one_register(
-        self, loop: Loop, plan: VectorPlan, enter: ir.Block, start: ir.Value, after: ir.Value, stop: ir.Value
-    ) -> None:
+        self, loop: Loop, plan: VectorPlan, enter: ir.Block, start: ir.Value, after: ir.Value, stop: ir.Value,
+        partial: dict[int, Accumulator],
+    ) -> None:  # fmt: skip
         """As many elements as a register has, if there are, each under its own conditions."""
         b = self.builder
         if not self.options.masked_tails:
@@ -277,7 +285,7 @@ class KernelEmitter(PieceEmitter):
             return
         first = plain(b, start)
         mask, whole = self._mask(plan, first, stop)
-        self._vector_body(loop, plan, enter, first, {}, mask, whole)
+        self._vector_body(loop, plan, enter, first, partial, mask, whole)
 
     def _mask(self, plan: VectorPlan, first: ir.Value, stop: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Which lanes are below `stop`, and whether all are."""

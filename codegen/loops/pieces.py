@@ -17,7 +17,7 @@ from jitgrad.ir.scalar import Expr, Fn
 
 from . import walk
 from .analysis import Dependencies, changes, stride
-from .ir import Init, Load, Loop, LoopVar, Store
+from .ir import Load, Loop, LoopVar
 
 _COMPLEMENT: Final = {Fn.LT: Fn.GE, Fn.GE: Fn.LT, Fn.GT: Fn.LE, Fn.LE: Fn.GT, Fn.EQ: Fn.NE, Fn.NE: Fn.EQ}
 _MIRRORED: Final = {Fn.LT: Fn.GT, Fn.GT: Fn.LT, Fn.LE: Fn.GE, Fn.GE: Fn.LE, Fn.EQ: Fn.EQ, Fn.NE: Fn.NE}
@@ -56,8 +56,8 @@ class Pieces:
 
 
 def pieces_of(loop: Loop, deps: Dependencies) -> Pieces | None:
-    """The pieces of a loop over elements that don't depend on each other; `None` where there is nothing to gain."""
-    if not all(isinstance(s, Store | Init) for s in loop.body):
+    """The pieces of an innermost loop; `None` where there is nothing to gain."""
+    if any(isinstance(s, Loop) for s in loop.body):
         return None
     found = _Finder(loop, deps).pieces()
     return found if found.constant or found.choices else None

@@ -15,7 +15,19 @@ from jitgrad.codegen.cpu import abi, target
 from jitgrad.codegen.cpu.emit import emit_kernel
 from jitgrad.codegen.cpu.emit_reduction import vector_plan
 from jitgrad.codegen.loops.analysis import Dependencies
-from jitgrad.codegen.loops.ir import Buffer, Kernel, Loop, Store, load, loop_var, param, slot
+from jitgrad.codegen.loops.ir import (
+    Buffer,
+    Init,
+    Kernel,
+    Loop,
+    Store,
+    Update,
+    acc_ref,
+    load,
+    loop_var,
+    param,
+    slot,
+)  # fmt: skip
 from jitgrad.codegen.loops.pieces import pieces_of
 from jitgrad.ir import dtypes, scalar
 from jitgrad.ir.scalar import Fn, apply, const, where
@@ -187,3 +199,32 @@ def test_what_is_only_moved_is_as_wide_as_in_memory():
         (rows,) = kernel.body
         plan = vector_plan(rows.body[0], kernel, Dependencies(frozenset({2})), options)
         assert plan.lanes == options.vector_bits // bits
+
+
+@pytest.mark.parametrize("length", [1, 17, 64, 200])
+def test_folds_have_the_bits_that_they_have_without_pieces(length, monkeypatch):
+    """Sums, and largest elements with their places, of what a roll gives, long enough for a plan without copies."""
+    rolled = joined(I + WIDE, I - NARROW, NARROW)
+    value = rolled
+    for k in range(30):
+        value = value * rolled + const(0.5 + k, F32)
+    total, best, at = acc_ref(0, F32), acc_ref(1, F32), acc_ref(2, I64)
+    better = value > best
+    body = (Update((0,), (total + value,)), Update((1, 2), (where(better, value, best), where(better, I, at))))
+    inits = (Init(0, const(0.0, F32)), Init(1, const(float("-inf"), F32)), Init(2, const(-1)))
+    stores = (Store(2, R, total), Store(3, R, at))
+    buffers = (Buffer(F32, "in"), Buffer(F32, "in"), Buffer(F32, "out"), Buffer(I64, "out"))
+    inner = Loop(I, ZERO, slot(1), body, "vector")
+    kernel = Kernel(buffers, 4, (), (Loop(R, ZERO, slot(0), (*inits, inner, *stores), "parallel"),))
+    options = all_options()[0]
+    found = []
+    for is_in_pieces in (True, False):
+        if not is_in_pieces:
+            monkeypatch.setattr("jitgrad.codegen.cpu.emit.pieces_of", lambda loop, deps: None)
+        address = compile_with(kernel, options)
+        for narrow in {0, 1, length // 2, length}:
+            x = np.random.default_rng(narrow).uniform(-1, 1, length).astype("f")
+            sums, places = np.zeros(1, "f"), np.zeros(1, np.int64)
+            abi.call_kernel(address, [x, x, sums, places], [1, length, narrow, length - narrow], None, 0, 1)
+            found.append((sums.tobytes(), places[0]))
+    assert found[: len(found) // 2] == found[len(found) // 2 :]
