@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from jitgrad.ir import dtypes
 from jitgrad.ir.dtypes import DType
-from jitgrad.ir.errors import ArgumentTypeError, DeviceError, ShapeError, operand_lines
+from jitgrad.ir.errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError, operand_lines
 from jitgrad.ir.graph import Value
 from jitgrad.ir.op import Op, Pointwise
 from jitgrad.ir.ops import REGISTRY
@@ -103,6 +104,8 @@ def filled(shape: Shape, dtype: DType, value: Number) -> Tensor:
 
 def repeated(shape: Shape, dtype: DType, value: Number) -> Tensor:
     """A tensor whose elements all are `value`; eagerly it takes no memory and must not be written to."""
+    if dtype.kind == "int" and value.__class__ is float and not math.isfinite(value):
+        raise located(DTypeError(f"value cannot be converted to type {dtype.name} without overflow"))
     tracer = local.mode.tracer
     if tracer is not None:
         made = apply(Full(tuple(shape), dtype, value))

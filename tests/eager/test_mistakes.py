@@ -11,6 +11,7 @@ x, whole = jg.ones(2, 3), jg.tensor([1, 2])
 
 MISTAKES = {
     "float of several elements": (lambda: float(x), ValueError, "only one element tensors"),
+    "infinity among integers": (lambda: whole.masked_fill(whole > 1, float("-inf")), RuntimeError, "without overflow"),
     "int of several elements": (lambda: int(whole), ValueError, "only one element tensors"),
     "complex of several elements": (lambda: complex(x), ValueError, "only one element tensors"),
     "item of several elements": (lambda: x.item(), RuntimeError, "6 elements"),
