@@ -45,7 +45,8 @@ def tile_grain(product: Product) -> int:
     elements = product.tiles[0].rows * product.tiles[0].columns * product.inner
     if product.is_by_vector:
         work = elements * product.dtype.itemsize / _BYTES_PER_NANOSECOND
-        return 1 if tiles > 1 and tiles * work >= _TILES_SERIAL_BELOW else 0
+        portion = -(-tiles // _MAX_PORTIONS)
+        return portion if tiles > portion and tiles * work >= _TILES_SERIAL_BELOW else 0
     work = 2 * elements / _FLOPS_PER_NANOSECOND
     if tiles * work < SERIAL_BELOW:
         return 0

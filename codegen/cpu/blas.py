@@ -31,6 +31,7 @@ _MIN_FLOPS: Final = 8_000_000
 _MIN_SIDE: Final = 64
 _SIDE_MULTIPLE: Final = 16
 _VECTOR_TILE: Final = 1 << 15  # elements of the matrix, of a product with one row or column: what it takes is memory
+_MOST_OF_A_VECTOR: Final = 1 << 19  # what OpenBLAS does without packing the matrix, which takes ten times as long
 
 
 @functools.cache
@@ -199,9 +200,13 @@ def cuts(rows: int, columns: int, inner: int, batch: int) -> tuple[int, int]:
 
     >>> cuts(64, 64, 64, 1), cuts(1024, 1024, 1024, 1), cuts(1024, 1024, 1024, 32), cuts(1, 1024, 256, 1)
     ((1, 1), (4, 4), (1, 1), (1, 8))
+    >>> cuts(1, 4096, 4096, 1)
+    (1, 32)
     """
     if rows == 1 or columns == 1:
-        pieces = max(1, min(_MAX_TILES // max(1, batch), rows * columns * inner // _VECTOR_TILE))
+        elements = rows * columns * inner
+        pieces = min(_MAX_TILES // max(1, batch), elements // _VECTOR_TILE)
+        pieces = max(1, pieces, -(-elements // _MOST_OF_A_VECTOR))
         return (1, pieces) if rows == 1 else (pieces, 1)
     down = across = 1
     while batch * down * across < _MAX_TILES and 2 * rows * columns * inner > 2 * _MIN_FLOPS * down * across:

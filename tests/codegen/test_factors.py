@@ -45,7 +45,7 @@ TURNS = [(False, False), (True, False), (False, True), (True, True)]
 SIZES = [
     (2, 3, 2), (1, 300, 7), (5, 300, 1), (8, 1, 48), (7, 600, 50), (64, 32, 16), (67, 33, 19), (100, 200, 65),
     (129, 5, 257), (65, 300, 33), (71, 40, 100), (600, 70, 33), (203, 700, 300), (257, 513, 97), (900, 300, 70),
-    (0, 4, 5), (5, 0, 4), (4, 5, 0),
+    (1, 900, 1300), (1300, 900, 1), (0, 4, 5), (5, 0, 4), (4, 5, 0),
 ]  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_registers_of_other_machines(bits, turned):
 
 
 @pytest.mark.parametrize("turned", TURNS)
-@pytest.mark.parametrize("sizes", [(300, 128, 300), (40, 600, 400), (900, 40, 100)])
+@pytest.mark.parametrize("sizes", [(300, 128, 300), (40, 600, 400), (900, 40, 100), (1, 900, 1300)])
 def test_the_same_bits_for_any_number_of_threads(sizes, turned):
     graph, arrays = product(*sizes, turned)
     compiled, before = compile_graph(graph), get_num_threads()
