@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import threading
@@ -15,6 +16,7 @@ from typing import Any, Final
 from jitgrad.ir.collection import PAUSE
 from jitgrad.ir.config import config
 from jitgrad.ir.graph import Graph
+from jitgrad.ir.passes import EliminateDeadCode
 from jitgrad.ir.types import CPU, Device
 
 from . import stored
@@ -42,6 +44,7 @@ from .stats import Stats
 from .tile_launches import tile_kernels
 
 Observer = Callable[[str, Any], None]
+_MOST_ON_HOST: Final = 1 << 24  # elements: NumPy has them in a time that compiling takes as well
 NO_ALIASES: Final[Mapping[int, int]] = MappingProxyType({})
 
 
@@ -97,6 +100,9 @@ def _compile(
     if device.type != "cpu" or observer is not ignore:
         return _compile_anew(graph, name, aliases, options, observer, device)
 
+    if _is_empty_batch(graph, varying):
+        return _compile_anew(graph, name, aliases, dataclasses.replace(options, host=True), ignore, CPU)
+
     def whole() -> Executable:
         with EXCLUSIVE, PAUSE, soon_switched():
             made: Executable = _compile_anew(graph, name, aliases, options, ignore, CPU)
@@ -105,7 +111,9 @@ def _compile(
     begin_driver()
     start, compiled = time.perf_counter(), COUNTERS.compiled
     guessed = () if config.verify else varying  # the verifier of kernels and graphs takes plain numbers
-    sizes = TEMPLATES.sizes(graph, (tuple(aliases.items()), options), guessed)
+    kind = (tuple(aliases.items()), options)
+    whole_graph = TEMPLATES.completed(graph, kind, sums=options.numerics != "strict")
+    sizes = TEMPLATES.sizes(whole_graph, kind, guessed)
     plan = sizes.resized()
     stats = Stats()
     if plan is not None:
@@ -114,11 +122,18 @@ def _compile(
     found = None if key is None else stored.load(key, graph, name, aliases, whole)
     if found is None:
         EXPECTED.begin_all(graph, options)
-        plan = sizes.recorded(functools.partial(_template, graph, aliases, options, stats))
+        plan = sizes.recorded(functools.partial(_template, whole_graph, aliases, options, stats))
         found = whole() if plan is None else _resized(name, plan, whole, stats, start, compiled)
         if key is not None:
             stored.store(key, graph, found)
     return found
+
+
+def _is_empty_batch(graph: Graph, varying: Collection[int]) -> bool:
+    """Whether an argument is empty, and what there is to do besides little: kernels for it would not be worth it."""
+    return any(graph.inputs[k].type.numel == 0 for k in varying) and (
+        sum(v.type.numel for v in graph.values()) <= _MOST_ON_HOST
+    )
 
 
 def _compile_anew(
@@ -127,7 +142,7 @@ def _compile_anew(
     stats = Stats()
     tiles = _tiles(options, device)
     with _timed(stats, "prepare"):
-        prepared = prepare_for(device, graph, options, observer)
+        prepared = EliminateDeadCode().run(graph) if options.host else prepare_for(device, graph, options, observer)
     if tiles is not None:  # tile kernels are known already, and take longest
         begin_kernels(tile_kernels(prepared, tiles), options.numerics)
     with _timed(stats, "fuse"):

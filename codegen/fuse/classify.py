@@ -66,6 +66,11 @@ def kind_of(node: Node) -> Kind:
     return Kind.HOST
 
 
+def kind_on_host(node: Node) -> Kind:
+    """The node's kind where nothing is compiled."""
+    return Kind.CONSTANT if isinstance(node.op, Constant) else Kind.HOST
+
+
 def _emits(op: Op, types: Sequence[TensorType]) -> bool:
     results = op.infer(*types)
     return len(results) == 1 and not results[0].dtype.is_complex and op.can_emit(*types)

@@ -20,7 +20,7 @@ from jitgrad.ir.scalar import Expr
 from jitgrad.ir.types import Shape
 
 from ..options import CompileOptions
-from .classify import Kind, Profile, is_squeeze, kind_of, profile, repeats
+from .classify import Kind, Profile, is_squeeze, kind_of, kind_on_host, profile, repeats
 from .element import Element, Index, Puller, ValueLoad, canonical_index, walk
 from .strided import product_operand
 
@@ -116,7 +116,7 @@ def _classify(a: Analysis) -> None:
     """Kinds, profiles and users. Equal ops on equal types, as in equal layers, are looked at once."""
     known: dict[tuple[Any, ...], Profile] = {}
     for node in a.graph.nodes:
-        a.kinds[node] = kind_of(node)
+        a.kinds[node] = kind_on_host(node) if a.options.host else kind_of(node)
         if a.kinds[node] is Kind.INLINE:
             key = (node.op, *(v.type for v in node.operands))
             found = known.get(key)
@@ -135,7 +135,7 @@ def _find_stored(a: Analysis) -> None:
         if kind is Kind.MATMUL:
             a.stored.update(product_operand(v).source for v in node.operands)
         elif kind in (Kind.HOST, Kind.TILES, Kind.CONTROL, Kind.ALIAS) or (
-            is_squeeze(node) and node.result in a.stored
+            kind is Kind.INLINE and is_squeeze(node) and node.result in a.stored
         ):
             a.stored.update(node.operands)
 
@@ -164,16 +164,22 @@ def _is_root(a: Analysis, value: Value, s: Inlined) -> bool:
         return True
     if s.weight > _MAX_WEIGHT or s.depth > _MAX_DEPTH or len(s.reads) > _MAX_READS:
         return True
-    if any(s.weight * _share_elsewhere(value, u) > _WORTH_MEMORY for u in users):
+    if any(s.weight * _pieces_beside(u) > _WORTH_MEMORY for u in users):
         return True
     return s.weight > _CHEAP_TO_REPEAT and any(_is_repeated(a, value, u) for u in users)
 
 
-def _share_elsewhere(value: Value, user: Node) -> float:
-    """For how many elements outside of its own, per element, a piece of something larger would be computed in vain."""
-    if not isinstance(user.op, Concat | WriteView) or not value.type.numel:
-        return 0.0
-    return user.result.type.numel / value.type.numel - 1
+def _pieces_beside(user: Node) -> int:
+    """How many pieces there are beside one of something larger, in whose loop its elements might be computed in vain.
+
+    How long they are plays no part, so that one choice serves all sizes.
+    """
+    match user.op:
+        case Concat():
+            return len(user.operands) - 1
+        case WriteView():
+            return 1
+    return 0
 
 
 def _is_repeated(a: Analysis, value: Value, user: Node) -> bool:

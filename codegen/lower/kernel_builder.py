@@ -210,7 +210,7 @@ class KernelBuilder:
                 continue
             if not (isinstance(entry, LoopVar) and entry in self.merged):
                 total.add(affine_of(entry, self.finish), stride)
-            whole = whole and isinstance(entry, LoopVar) and self.extents.get(entry) == n
+            whole = whole and isinstance(entry, LoopVar) and always_equal(self.extents.get(entry), n)
             if isinstance(entry, LoopVar):
                 names = (entry.name, *names)
             key: Hashable = ("lengths", names) if whole else ("stride", number, place)
@@ -222,7 +222,7 @@ class KernelBuilder:
         assert self.flat is not None
         entries = [(e, n) for e, n in zip(index, shape) if not (e is ZERO and always_equal(n, 1))]
         same = len(entries) == len(self.flat[0]) and all(e is v for (e, _), v in zip(entries, self.flat[0]))
-        return same and all(isinstance(e, LoopVar) and self.extents.get(e) == n for e, n in entries[1:])
+        return same and all(isinstance(e, LoopVar) and always_equal(self.extents.get(e), n) for e, n in entries[1:])
 
     def linear(self, form: Affine) -> Expr:
         """An affine form as an expression."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from jitgrad.ir.scalar import Expr
+from jitgrad.ir.tracked import always_equal
 from jitgrad.ir.types import Shape
 
 from ..fuse.element import Element
@@ -94,6 +95,6 @@ def _may_merge(outer: LoopVar, inner: LoopVar, extent: int, uses: Uses) -> bool:
         p, q = positions.get(outer), positions.get(inner)
         if p is None and q is None:
             continue
-        if p is None or q is None or q != p + 1 or shape[q] != extent:
+        if p is None or q is None or q != p + 1 or not always_equal(shape[q], extent):
             return False
     return True

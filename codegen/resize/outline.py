@@ -66,6 +66,10 @@ class Outlines:
                 places[v] = len(places)
         return tuple(parts), tuple([places[v] for v in graph.outputs])
 
+    def form(self, op: Op) -> Hashable:
+        """What an op is but for its numbers."""
+        return self._known(op)[0]
+
     def _known(self, op: Op) -> tuple[Hashable, tuple[Any, ...]]:
         """What an op consists of."""
         found = self._ops.get(op)

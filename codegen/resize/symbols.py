@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from jitgrad.ir.tracked import Changed, Recording, Terms, Tracked
 
 from .outline import Outline
 
-_Pair: TypeAlias = tuple[type, Any, Any]  # of a number: its type, and what it is at one size and at the other
+_Course: TypeAlias = tuple[Any, ...]  # of a number: its type, and what it is at one size after another
+_LITTLE: Final = 4
 
 
 class Symbols:
@@ -29,19 +30,22 @@ class Symbols:
         self._varying: list[tuple[int, Tracked]] = []
 
     @classmethod
-    def compared(cls, old: Sequence[Any], outline: Outline) -> Symbols:
-        """Those that differ from the numbers of another outline of one structure."""
+    def compared(cls, before: Sequence[Sequence[Any]], outline: Outline) -> Symbols:
+        """Those that differ from the numbers of other outlines of one structure, and so may do it again."""
         made, new = cls(outline), outline.numbers
-        differing = [k for k, (a, b) in enumerate(zip(old, new, strict=True)) if a != b or type(a) is not type(b)]
-        known: dict[_Pair, Any] = {}
-        pairs = {k: (type(new[k]), old[k], new[k]) for k in differing}  # 2.0 is not the length 2
-        for k, pair in pairs.items():
-            if pair not in known and _multiple(pair, known) is None:
-                known[pair] = made._symbol(k)
-        for k, pair in pairs.items():
-            found = known.get(pair)
+        known: dict[_Course, Any] = {}
+        courses = {}
+        for k, numbers in enumerate(zip(new, *before, strict=True)):
+            x = numbers[0]
+            if any(x != other or type(x) is not type(other) for other in numbers[1:]):  # 2.0 is not the length 2
+                courses[k] = (type(x), *numbers)
+        for k, course in courses.items():
+            if course not in known and _follows(course, known, shifted=k >= outline.counts[0]) is None:
+                known[course] = made._symbol(k)
+        for k, course in courses.items():
+            found = known.get(course)
             if found is None:
-                found = known[pair] = _product(pair, known)
+                found = known[course] = _derived(course, known)
             made._vary(k, found)
         return made
 
@@ -78,19 +82,30 @@ class Symbols:
                 raise Changed
 
 
-def _multiple(pair: _Pair, known: dict[_Pair, Any]) -> tuple[_Pair, int] | None:
-    """Of which known number it is a multiple at both sizes, and which."""
-    cls, a, b = pair
+def _follows(course: _Course, known: dict[_Course, Any], *, shifted: bool = True) -> tuple[_Course, int, int] | None:
+    """Of which known number it is a multiple at all sizes, and which; or, if `shifted`, what is it but for a little.
+
+    So the rest of a slice that leaves out one element is known to fill the axis with it.
+    """
+    cls, *numbers = course
     if cls is not int:
         return None
     for other in known:
-        kind, x, y = other
-        if kind is int and x and y and a % x == 0 and a // x * y == b and a:
-            return other, a // x
+        kind, *others = other
+        if kind is int and all(others):
+            factor = numbers[0] // others[0]
+            if factor and all(n == factor * m for n, m in zip(numbers, others, strict=True)):
+                return other, factor, 0
+    for other in known if shifted else ():
+        kind, *others = other
+        shift = numbers[0] - others[0] if kind is int else 0
+        if 0 < abs(shift) <= _LITTLE and all(n == m + shift for n, m in zip(numbers, others, strict=True)):
+            return other, 1, shift
     return None
 
 
-def _product(pair: _Pair, known: dict[_Pair, Any]) -> Any:
-    found = _multiple(pair, known)
+def _derived(course: _Course, known: dict[_Course, Any]) -> Any:
+    found = _follows(course, known)
     assert found is not None
-    return known[found[0]] * found[1]
+    other, factor, shift = found
+    return known[other] * factor + shift

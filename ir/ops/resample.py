@@ -119,6 +119,11 @@ class _Resampling(Op):
         """For each result element the operand elements it is made of and their weights, 0 where there are fewer."""
         raise NotImplementedError
 
+    def _at_these_lengths(self) -> _Resampling:
+        """The op in plain numbers, which tables are made of; tracked ones have to stay what they are."""
+        source, target, scale = int(self.source), int(self.target), float(self.scale)
+        return type(self)(self.axis, source, target, self.kind, scale, self.align_corners)  # type: ignore[call-arg]
+
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """An axis of the right length; floats, unless elements are just picked."""
         (x,) = operands
@@ -208,7 +213,7 @@ class Resample(_Resampling):
 
     def table(self) -> tuple[Array, Array]:
         """As the kind has it."""
-        return _table(self)
+        return _table(self._at_these_lengths())
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]
@@ -242,7 +247,7 @@ class ResampleTranspose(_Resampling):
 
     def table(self) -> tuple[Array, Array]:
         """For each source element the target elements that it is part of."""
-        return _transposed_table(self)
+        return _transposed_table(self._at_these_lengths())
 
     def vjp(
         self, b: Builder, operands: Values, results: Values, cotangents: Cotangents, needs: Sequence[bool]

@@ -59,6 +59,8 @@ class Slice(View):
         for axis, (n, start, size, step) in enumerate(zip(x.shape, self.starts, self.sizes, self.steps, strict=True)):
             if always_equal(start, 0) and step == 1 and always_equal(size, n):
                 continue
+            if step == 1 and start >= 0 and size >= 0 and start + size <= n:  # also of no elements
+                continue
             last = start + step * (size - 1)
             if step == 0 or size < 0 or (size > 0 and not (0 <= start < n and 0 <= last < n)):
                 raise ShapeError(

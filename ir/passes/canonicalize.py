@@ -14,6 +14,7 @@ from ..ops.select import Convert
 from ..ops.slicing import Concat, Pad
 from ..ops.write import WriteView
 from ..rewrite import Rules, rewrite
+from ..tracked import always_equal
 from .base import Pass
 from .cse import commutes
 from .literals import made_by
@@ -109,7 +110,7 @@ def concatenation(b: Builder, node: Node) -> Value | None:
     parts: list[Value] = []
     for x in node.operands:
         parts.extend(x.node.operands if x.node is not None and x.node.op is node.op else (x,))
-    full = [x for x in parts if x.shape[node.op.axis]] or parts[:1]
+    full = [x for x in parts if not always_equal(x.shape[node.op.axis], 0)] or parts[:1]
     if len(full) == 1:
         return full[0]
     return b(node.op, *full) if tuple(full) != node.operands else None

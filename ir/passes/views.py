@@ -60,8 +60,9 @@ def _as_slice(view: View, operand: TensorType) -> Slice:
 def _composed_slices(inner: Slice, outer: Slice) -> Slice:
     starts, steps = [], []
     for s1, d1, s2, d2, n in zip(inner.starts, inner.steps, outer.starts, outer.steps, outer.sizes, strict=True):
-        starts.append(s1 + d1 * s2 if n else 0)
-        steps.append(d1 * d2 if n > 1 else 1)
+        is_run = d1 == d2 == 1  # whatever its length
+        starts.append(0 if always_equal(n, 0) else s1 + d1 * s2 if is_run or n else 0)
+        steps.append(1 if is_run or n <= 1 else d1 * d2)
     return Slice(tuple(starts), outer.sizes, tuple(steps))
 
 

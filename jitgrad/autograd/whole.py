@@ -142,10 +142,11 @@ def _replay(entry: Entry, inputs: Sequence[Any], nodes: Sequence[TapeNode]) -> l
     if entry.executable is None:
         with entry.lock:
             if entry.executable is None:
+                empty = [k for k, v in enumerate(entry.plan.graph.inputs) if not v.type.numel]
                 is_strict = any(isinstance(node.op, Call) and node.op.strict for node in nodes)
                 entry.executable = compile_graph(
                     entry.plan.graph, name="backward", observer=observer_for(None, "backward"), device=entry.device,
-                    numerics="strict" if is_strict else "default",
+                    numerics="strict" if is_strict else "default", varying=empty,
                 )  # fmt: skip
                 stats.compiled += 1
     stats.replayed += 1

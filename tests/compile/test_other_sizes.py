@@ -6,6 +6,8 @@ from programs_compared import kernels_of_later_sizes
 
 import jitgrad as jg
 import jitgrad.nn.functional as F
+from jitgrad.codegen import compile as codegen
+from jitgrad.codegen.resize import Table
 
 
 def grid(*shape):
@@ -217,18 +219,45 @@ def test_a_batch_of_one_compiles_nothing(name, sizes):
 
 
 @pytest.mark.parametrize("name", [n for n in BATCHES if n not in ("amax and amin", "topk")])
-def test_an_empty_batch_gives_what_eager_code_gives(name):
+@pytest.mark.parametrize("sizes", [(64, 0, 7, 0), (0, 64, 7, 0)], ids=["many first", "none first"])
+def test_an_empty_batch_compiles_nothing(name, sizes):
+    """And gives what eager code gives."""
     f, shapes = BATCHES[name]
     for g in (lambda *args: (f(*args),), with_gradients(f)):
         compiled = jg.compile(g)
-        for inputs in batches(*shapes, of=(64, 0, 7, 0)):
+        for n, inputs in zip(sizes, batches(*shapes, of=sizes), strict=True):
             try:
                 g(*inputs)
             except Exception as error:  # some have no value for no samples
                 with pytest.raises(type(error)):
                     compiled(*inputs)
             else:
-                check_without_compiling(g, compiled, inputs, compiles=True)
+                check_without_compiling(g, compiled, inputs, compiles=n > 0)
+
+
+# What a function does at some sizes only: broadcasts that have nothing to repeat, slices that reach the end, parts that
+# are empty, parts that are small or large beside the whole.
+PARTS = {
+    "beside the first column": lambda x: x * x[:, :1],
+    "beside the first row": lambda x: x * x[:1],
+    "beside both": lambda x: x * x[:1] + x[:, :1],
+    "up to the eighth": lambda x: x.exp()[:8, :6].tanh(),
+    "joined to the first": lambda x: jg.cat([x.exp(), x[:1].sin()], 0),
+    "padded": lambda x: F.pad(x.exp(), (1, 2, 3, 4)),
+    "half": lambda x: x[: (x.shape[0] + 1) // 2].exp(),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("sizes", [((1, 30), (30, 1), (64, 13), (8, 64), (40, 8)), ((64, 65), (1, 30), (9, 7), (7, 1))])
+def test_parts_of_any_share_compile_nothing(name, sizes, monkeypatch):
+    """After two sizes in general position, of a function that is not mixed up with others of one structure."""
+    f = PARTS[name]
+    for g in (lambda *args: (f(*args),), with_gradients(f)):
+        monkeypatch.setattr(codegen, "TEMPLATES", Table())
+        compiled = jg.compile(g)
+        for k, inputs in enumerate(rows((20, 13), (33, 17), *sizes)):
+            check_without_compiling(g, compiled, inputs, compiles=k < 2)
 
 
 SQUARES = rows((64, 64), (40, 64), (20, 30), (30, 14), (64, 64))
