@@ -68,9 +68,9 @@ def multi_head_attention_forward(
     separate = [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else None
     q, k, v = _projected([query, key, value], in_proj_weight, separate, in_proj_bias)
     extra = [(bias_k, bias_v)] if bias_k is not None and bias_v is not None else []
-    for more_k, more_v in extra:
-        k, v = (cat([t, more.repeat(1, batch, 1)]) for t, more in ((k, more_k), (v, more_v)))
-    q, k, v = (_heads(t, given, batch * num_heads) for t, given in ((q, None), (k, static_k), (v, static_v)))
+    for more in extra:
+        k, v = (cat([t, m.repeat(1, batch, 1)]) for t, m in zip((k, v), more, strict=True))
+    q, k, v = (_heads(t, given, batch, num_heads) for t, given in ((q, None), (k, static_k), (v, static_v)))
     if add_zero_attn:
         k, v = (pad(t, (0, 0, 0, 1)) for t in (k, v))
     wider = len(extra) + bool(add_zero_attn)
@@ -137,11 +137,14 @@ def _projected(
     return [linear(t, w, b) for t, w, b in zip(inputs, weights, biases, strict=True)]
 
 
-def _heads(t: Any, given: Tensor | None, heads: int) -> Any:
+def _heads(t: Any, given: Tensor | None, batch: int, heads: int) -> Any:
     """[length, batch, embed] as [batch heads, length, width of a head]; or what is given in its place."""
     if given is None:
-        return reshaped(t, (t.shape[0], heads, t.shape[1] * t.shape[2] // heads)).transpose(0, 1)  # type: ignore[attr-defined]
-    _insist(given.ndim == 3 and given.shape[0] == heads, f"expecting static keys and values of {heads} heads")
+        return reshaped(t, (t.shape[0], batch * heads, t.shape[2] // heads)).transpose(0, 1)  # type: ignore[attr-defined]
+    _insist(
+        given.ndim == 3 and given.shape[0] == batch * heads,
+        f"expecting static keys and values of {batch * heads} heads",
+    )
     return given
 
 
