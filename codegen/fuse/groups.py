@@ -199,7 +199,7 @@ class _Fuser:
 
     def _fit(self, group: Group, root: Root, needs: int) -> Level | None:
         """The level at which `root` may join `group`, if any."""
-        if group.is_ordered or root.is_ordered:
+        if group.is_ordered or root.is_ordered or self._turns_and_folds(group, root):
             return None
         others = needs & ~(1 << group.number)
         if self._reaches(others, group.number):
@@ -217,6 +217,12 @@ class _Fuser:
         if group.axes is not None and self._is_outer(group, root):
             return Level.OUTER
         return None
+
+    def _turns_and_folds(self, group: Group, root: Root) -> bool:
+        """Whether the two together would write a transposition and reduce: the loops of one do not suit the other."""
+        turned = self.analysis.turned
+        folds = group.axes is not None or root.reduction is not None
+        return folds and bool(turned) and any(r.value in turned for r in (*group.roots, root))
 
     def _reaches(self, steps: int, target: int) -> bool:
         """Whether one of `steps` depends on `target`."""

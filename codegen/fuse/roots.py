@@ -23,6 +23,7 @@ from ..options import CompileOptions
 from .classify import Kind, Profile, is_squeeze, kind_of, kind_on_host, profile, repeats
 from .element import Element, Index, Puller, ValueLoad, canonical_index, walk
 from .strided import product_operand
+from .turned import is_turned
 
 _CHEAP_TO_REPEAT: Final = 3  # computed again at every read of a broadcast or a window
 _CHEAP_TO_SHARE: Final = 6  # computed again in every kernel that uses it
@@ -81,6 +82,7 @@ class Analysis:
     users: dict[Value, list[Node]] = field(default_factory=lambda: defaultdict(list))
     profiles: dict[Node, Profile] = field(default_factory=dict)
     stored: set[Value] = field(default_factory=set)  # something outside kernels needs it in memory
+    turned: set[Value] = field(default_factory=set)  # transposed by kernels of their own
     inlined: dict[Value, Inlined] = field(default_factory=dict)
     roots: dict[Value, Root] = field(default_factory=dict)
 
@@ -88,6 +90,12 @@ class Analysis:
     def values(self) -> list[Value]:
         """All values, by number."""
         return list(self.numbers)
+
+    def needs_memory(self, node: Node) -> bool:
+        """Whether the result of an inline node is a root for its own sake: needed in memory, or costly and shared."""
+        value = node.result
+        is_costly = self.profiles[node].weight >= _CHEAP_TO_SHARE
+        return value in self.stored or (is_costly and len(self.users[value]) > 1)
 
 
 def analyse(graph: Graph, options: CompileOptions) -> Analysis:
@@ -101,7 +109,9 @@ def analyse(graph: Graph, options: CompileOptions) -> Analysis:
     for node in graph.nodes:
         if a.kinds[node] is Kind.INLINE:
             summary = _summary(a, node)
-            if _is_root(a, node.result, summary):
+            if is_turned(node.result, a.kinds, a.users, a.needs_memory):
+                a.turned.add(node.result)
+            if node.result in a.turned or _is_root(a, node.result, summary):
                 a.roots[node.result] = _map_root(a, puller, node, summary)
             else:
                 a.inlined[node.result] = summary

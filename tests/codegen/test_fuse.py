@@ -1,7 +1,7 @@
 """What fuses with what."""
 
 import pytest
-from codegen.formulas import CASES, build, f32
+from codegen.formulas import CASES, build, f32, softmax
 
 from codegen import formulas
 from jitgrad.codegen.fuse import HostStep, KernelStep, ProductStep, Program, Template, fuse
@@ -15,6 +15,7 @@ from jitgrad.ir.ops.check import CheckIndex
 from jitgrad.ir.ops.indexing import IndexSelect
 from jitgrad.ir.ops.linalg import MatMul
 from jitgrad.ir.ops.math import Exp
+from jitgrad.ir.ops.reduction import Amax
 from jitgrad.ir.ops.shape import Permute, Reshape
 from jitgrad.ir.ops.windows import Windows
 from jitgrad.ir.types import TensorType
@@ -43,6 +44,34 @@ def shapes_of(program: Program) -> list[str]:
 )
 def test_steps(case, steps):
     assert shapes_of(fuse(build(*CASES[case]))) == steps
+
+
+@pytest.mark.parametrize(
+    ("formula", "steps"),
+    [
+        (lambda b, x: softmax(b, x), ["map", "row"]),
+        (lambda b, x: (x, b(Sum((1,), False), x)), ["map", "row"]),
+        (lambda b, x: (e := b(Exp(), x), b(Sum((1,), False), e)), ["map", "row"]),
+        (lambda b, x: (b(Sum((1,), False), x), b(Amax((1,), False), x)), ["row"]),
+        (lambda b, x: b(Sum((0,), False), b(Exp(), x)), ["column"]),
+    ],
+)
+def test_transpositions_are_written_where_rows_are_read_again(formula, steps):
+    """Not where they are folded once, which goes along memory."""
+    program = fuse(build([f32(8, 9)], lambda b, x: formula(b, b(Permute((1, 0)), x))))
+    assert shapes_of(program) == steps
+    assert shapes_of(fuse(build([f32(8, 8)], lambda b, x: formula(b, b(Permute((1, 0)), x))))) == steps
+
+
+def test_what_follows_from_a_fold_needs_no_transposition():
+    """The result is read back in the order in which its operand lies."""
+
+    def formula(b, x):
+        x = b(Permute((1, 0)), x)
+        total = b(BroadcastTo((9, 8)), b(Sum((1,), True), x))
+        return b(Permute((1, 0)), b(Mul(), x, total))
+
+    assert shapes_of(fuse(build([f32(8, 9)], formula))) == ["row", "map"]
 
 
 def test_only_what_others_need_is_stored():

@@ -193,6 +193,25 @@ def test_sums_go_along_memory(reduced, shape):
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)  # float32 sums of many thousand terms
 
 
+@pytest.mark.parametrize("axes", [(1, 0), (0, 2, 1), (1, 2, 0)])
+@pytest.mark.parametrize("shape", [(3, 1, 2), (40, 50, 60), (2, 130, 300)])
+def test_rows_of_transpositions_are_read_along_memory(axes, shape):
+    """They are turned before they are gone through twice."""
+    types = [f32(*shape[: len(axes)])]
+
+    def formula(b, x):
+        x = b(Permute(axes), x)
+        return softmax(b, x, (len(axes) - 1,)), b(Sum((len(axes) - 1,), False), x)
+
+    _, *rows = kernels(types, formula)
+    assert rows and all(stride(e.args[0], loop.var) in (0, 1) for loop in vector_loops(rows) for e in reads(loop))
+    graph, inputs = build(types, formula), arrays(types)
+    want = interpreter.run(graph, inputs)
+    for native in (False, True)[math.prod(shape) > 10_000 :]:
+        for got, expected in zip(run_graph(graph, inputs, native), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)  # float32 sums of some hundred terms
+
+
 def test_results_that_read_what_another_keeps_are_computed_before_it_is_stored():
     """The same weights in three types: all from exponentials in the first one's memory."""
 
