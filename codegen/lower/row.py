@@ -6,8 +6,10 @@
         last: store the rest
 
 Short rows are done side by side instead, one in each lane of a vector, each from end to end. A kernel holds both loops,
-of which the length decides as it runs, so that one kernel serves all lengths. Rows that lie in memory as columns, and
-of which nothing but sums is wanted, are columns (`column.py`).
+of which the length decides as it runs, so that one kernel serves all lengths. Where several axes are folded and nothing
+is kept or stored meanwhile, it holds only the folds of short rows, which go from end to end in the same order, one row
+after another: such rows are hardly ever short, and everything twice took twice the time to compile. Rows that lie in
+memory as columns, and of which nothing but sums is wanted, are columns (`column.py`).
 
 A row is read again in each phase, from cache; `kept.py` says what is not computed again. Inexact folds go in blocks of
 bounded length, so that the error of a float32 sum does not grow with the length of the row.
@@ -16,7 +18,8 @@ bounded length, so that the error of a float32 sum does not grow with the length
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from jitgrad.ir import scalar
@@ -36,6 +39,7 @@ from .phases import Phases
 
 _ROWS: Final = 256  # short ones in a task
 _ELEMENTS: Final = 1024  # of long rows in a task, at least
+_LONG, _SHORT, _ALL = "long", "short", "all"  # the rows that code is for
 
 
 def lower_column_group(lowering: GroupLowering) -> list[Launch]:
@@ -66,7 +70,7 @@ def lower_row(lowering: GroupLowering) -> list[Launch]:
         return [_of_any_length(lowering, b, phases, kept, reduced)]
     short = bool(kept) and math.prod(a.extent for a in reduced) <= lowering.tuning.short_row
     headers, extent = parallel(b, kept, 0 if short else max(1, len(reduced)), lowering.tuning.flat)
-    body = nest(headers, _row(lowering, b, phases, reduced, short, {}))
+    body = nest(headers, _row(lowering, b, phases, reduced, _SHORT if short else _LONG, {}))
     return [b.launch(body, extent, lowering.operations, lowering.label())]
 
 
@@ -74,15 +78,8 @@ def _of_any_length(
     lowering: GroupLowering, b: KernelBuilder, phases: Phases, kept: Sequence[Axis], reduced: Sequence[Axis]
 ) -> Launch:
     """A loop over some rows for each kind of length. A task has rows for one of them, and none for the others."""
-    last, length, short = kept[-1], math.prod(a.extent for a in reduced), lowering.tuning.short_row
-    many = 0 if len(kept) < 3 else last.extent
-    kinds: list[tuple[int, str, Keeping]] = []
-    longer_than, keeping = short, kept_values(lowering, phases, tiles=True)
-    if any(k.tile is not None for held in keeping.values() for k in held):
-        kinds.append((computed(_rows_of, length, short, HELD, many), SERIAL, keeping))
-        longer_than, keeping = HELD, kept_values(lowering, phases, tiles=False)
-    kinds.append((computed(_rows_of, length, longer_than, math.inf, many), SERIAL, keeping))
-    kinds.append((computed(_rows_of, length, -1, short, many or _ROWS), VECTOR, {}))
+    last = kept[-1]
+    kinds = list(_kinds(lowering, phases, reduced, 0 if len(kept) < 3 else last.extent))
     blocks = Axis((loop_var("blocks"),), ceil_div(last.extent, sum(rows for rows, _, _ in kinds)))
     tasks = [*kept[:-1][:2], blocks]
     b.split(TASK, tasks)
@@ -90,14 +87,30 @@ def _of_any_length(
     rows_each, body = 0, list[Stmt]()
     stop = start = b.finish(blocks.var) * b.slot("rows each", sum(rows for rows, _, _ in kinds))
     b.place[last.var] = loop_var("row")
-    for n, (rows, kind, held) in enumerate(kinds):
+    for n, (rows, which, held) in enumerate(kinds):
         b.forget()
         rows_each += rows
         before, stop = stop, scalar.minimum(start + b.slot(("rows each", n), rows_each), b.extent(last))
-        stretch = Header(loop_var("row"), before, stop, kind)
-        body += nest([stretch], _row(lowering, b, phases, reduced, kind is VECTOR, held))
+        stretch = Header(loop_var("row"), before, stop, VECTOR if which is _SHORT else SERIAL)
+        body += nest([stretch], _row(lowering, b, phases, reduced, which, held))
     extent = math.prod(a.extent for a in tasks)
     return b.launch(nest(headers, body), extent, lowering.operations, lowering.label())
+
+
+def _kinds(
+    lowering: GroupLowering, phases: Phases, reduced: Sequence[Axis], many: int
+) -> Iterator[tuple[int, str, Keeping]]:
+    """How many rows a task has, which, and what is kept of them, for each loop over rows."""
+    length, short = _length(reduced), lowering.tuning.short_row
+    longer_than, keeping = short, kept_values(lowering, phases, tiles=True)
+    if len(reduced) > 1 and not keeping and not _store_while_folding(lowering, phases):
+        yield computed(_rows_of, length, -1, math.inf, many), _ALL, keeping
+        return
+    if any(k.tile is not None for held in keeping.values() for k in held):
+        yield computed(_rows_of, length, short, HELD, many), _LONG, keeping
+        longer_than, keeping = HELD, kept_values(lowering, phases, tiles=False)
+    yield computed(_rows_of, length, longer_than, math.inf, many), _LONG, keeping
+    yield computed(_rows_of, length, -1, short, many or _ROWS), _SHORT, {}
 
 
 def _rows_of(length: int, above: int, most: float, many: int) -> int:
@@ -105,16 +118,31 @@ def _rows_of(length: int, above: int, most: float, many: int) -> int:
 
     `many`, or else as many as make up for what a task takes by itself.
     """
-    return (many or max(1, _ELEMENTS // length)) if above < length <= most else 0
+    return (many or max(1, _ELEMENTS // max(1, length))) if above < length <= most else 0
+
+
+def _unless(count: int, length: int, least: int, most: float) -> int:
+    """`count`, but none if rows are as long as `least` at least and `most` at most."""
+    return 0 if least <= length <= most else count
+
+
+def _length(axes: Sequence[Axis]) -> int:
+    return math.prod(a.extent for a in axes)
+
+
+def _store_while_folding(lowering: GroupLowering, phases: Phases) -> bool:
+    """Whether some elements are stored by loops that fold."""
+    folding = {phases.phase(r) for r in lowering.reductions}
+    return any(phases.phase(r) in folding for r in lowering.full_stores)
 
 
 def _row(
-    lowering: GroupLowering, b: KernelBuilder, phases: Phases, reduced: Sequence[Axis], short: bool, keeping: Keeping
+    lowering: GroupLowering, b: KernelBuilder, phases: Phases, reduced: Sequence[Axis], which: str, keeping: Keeping
 ) -> list[Stmt]:
     """What happens to a row, or to several side by side."""
     body: list[Stmt] = list(_outer(lowering, b, phases, 0))
     for p in range(phases.count):
-        body += _phase(lowering, b, phases, p, reduced, short, keeping.get(p, ()))
+        body += _phase(lowering, b, phases, p, reduced, which, keeping.get(p, ()))
         held = [k for before in range(p + 1) for k in keeping.get(before, ()) if phases.phase(k.root) > p]
         _find_kept(lowering, b, reduced, held)
         body += _outer(lowering, b, phases, p + 1)
@@ -150,7 +178,7 @@ def _find_kept(lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis
 
 
 def _phase(
-    lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis], short: bool,
+    lowering: GroupLowering, b: KernelBuilder, phases: Phases, p: int, reduced: Sequence[Axis], which: str,
     keeping: Sequence[Kept],
 ) -> list[Stmt]:  # fmt: skip
     """The loops of one phase, and its reductions' results."""
@@ -158,12 +186,14 @@ def _phase(
     folds = [new_fold(lowering, r) for r in roots]
     inner = [r for r in lowering.full_stores if phases.phase(r) == p]
     stmts: list[Stmt] = [s for f in folds for s in f.inits()]
-    if lowering.tuning.flat and not short and len(reduced) > 1:
+    if lowering.tuning.flat and which is not _SHORT and len(reduced) > 1:
         reduced = [_together(b, reduced)]
-    if not short and reduced and any(not f.is_exact for f in folds):
-        stmts += _blocked(lowering, b, reduced, roots, folds, inner, keeping)
+    if which is not _SHORT and reduced and any(not f.is_exact for f in folds):
+        stmts += _blocked(lowering, b, reduced, roots, folds, inner, keeping, which)
+        if which is _ALL:
+            stmts += _from_end_to_end(lowering, b, reduced, roots, folds)
     else:
-        headers = counted(b, reduced, "j", SERIAL if short else VECTOR)
+        headers = counted(b, reduced, "j", SERIAL if which is _SHORT else VECTOR)
         stmts += nest(headers, _stream(lowering, b, reduced, roots, folds, inner, keeping))
     for root, fold in zip(roots, folds):
         stmts.append(Init(lowering.bindings[root.number].index, fold.result))
@@ -179,12 +209,15 @@ def _together(b: KernelBuilder, axes: Sequence[Axis]) -> Axis:
 
 def _blocked(
     lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis], roots: Sequence[Root],
-    folds: Sequence[Fold], inner: Sequence[Root], keeping: Sequence[Kept],
+    folds: Sequence[Fold], inner: Sequence[Root], keeping: Sequence[Kept], which: str,
 ) -> tuple[Stmt, ...]:  # fmt: skip
     """The innermost axis in blocks, each with accumulators of its own."""
     length = lowering.tuning.row_block
     block, blocks = loop_var("block"), ceil_div(reduced[-1].extent, length)
     headers = counted(b, reduced[:-1], "j")
+    if which is _ALL:
+        stop = computed(_unless, reduced[0].extent, _length(reduced), 0, lowering.tuning.short_row)
+        headers[0] = replace(headers[0], stop=b.slot("long", stop))
     headers.append(Header(block, scalar.const(0), b.slot("blocks", blocks), SERIAL))
     vector = stretch(b, reduced[-1], f"j{len(reduced) - 1}", block, scalar.const(length), VECTOR)
     parts = [new_fold(lowering, r) for r in roots]
@@ -192,6 +225,19 @@ def _blocked(
     body += nest([vector], _stream(lowering, b, reduced, roots, parts, inner, keeping))
     body += [whole.update(whole.merged(part.state)) for whole, part in zip(folds, parts)]
     return nest(headers, body)
+
+
+def _from_end_to_end(
+    lowering: GroupLowering, b: KernelBuilder, reduced: Sequence[Axis], roots: Sequence[Root], folds: Sequence[Fold]
+) -> tuple[Stmt, ...]:
+    """The folds of a short row, without blocks; nothing if it is long."""
+    b.forget()
+    headers = counted(b, reduced, "j")
+    stop = computed(_unless, reduced[0].extent, _length(reduced), lowering.tuning.short_row + 1, math.inf)
+    headers[0] = replace(headers[0], stop=b.slot("short", stop))
+    stmts = nest(headers, _stream(lowering, b, reduced, roots, folds, (), ()))
+    b.forget()
+    return stmts
 
 
 def _stream(

@@ -22,7 +22,7 @@ from codegen.programs import run_graph
 from jitgrad.codegen.fuse import KernelStep, fuse
 from jitgrad.codegen.loops import walk
 from jitgrad.codegen.loops.analysis import stride
-from jitgrad.codegen.loops.ir import Kernel, Load, Loop
+from jitgrad.codegen.loops.ir import Kernel, Load, Loop, Store
 from jitgrad.codegen.lower import lower
 from jitgrad.ir import dtypes, interpreter
 from jitgrad.ir.ops.argmax import ArgMax
@@ -118,6 +118,30 @@ def test_a_costly_value_is_kept_for_the_phase_that_needs_it_again():
     """The largest element; the exponentials, summed up and kept; what they come to."""
     (kernel,) = kernels([f32(9, 50)], softmax)
     assert exponentials(kernel) == [[[False], [True, True], [False]], []]
+
+
+def test_short_rows_of_several_axes_have_only_folds_of_their_own():
+    """Everything else is there once: it was twice as much to compile. They are folded from end to end."""
+
+    def shifted(b, x):
+        return b(Add(), x, spread(b, b(Sum((0, 2), True), x), x))
+
+    (kernel,) = kernels([f32(9, 5, 50)], shifted)
+    statements = list(walk.statements(kernel.body))
+    assert [s.var.name for s in statements if isinstance(s, Loop)].count("row") == 1
+    assert sum(isinstance(s, Store) for s in statements) == 1
+    for shape in ((2, 5, 3), (6, 700, 2), (1, 5, 12), (13, 5, 1), (0, 5, 3), (3, 5, 5000)):
+        types = [f32(*shape)]
+        assert kernels(types, shifted) == [kernel]
+        (x,) = inputs = arrays(types)
+        (got,) = run_graph(build(types, shifted), inputs, True)
+        total = np.zeros(shape[1], np.float32)
+        if shape[0] * shape[2] <= 12:
+            for part in np.moveaxis(x, 1, -1).reshape(-1, shape[1]):
+                total += part
+            np.testing.assert_array_equal(got, x + total[:, None])
+        else:
+            np.testing.assert_allclose(got, x + x.sum((0, 2), keepdims=True), rtol=1e-4, atol=1e-3)
 
 
 def test_a_tile_keeps_what_the_memory_of_a_result_cannot():
