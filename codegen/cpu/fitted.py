@@ -4,7 +4,7 @@
     run(items)     # True; False, with nothing done, if a condition does not hold
 
 A *word* is eight bytes of a Python object: its class, or what a slot of it holds. An *array* is a NumPy array that
-has to have a certain type and shape and to be contiguous (in some order of its axes), aligned and writeable. Both are
+has to have a certain type and shape and to be contiguous (or to have certain strides), aligned and writeable. Both are
 found from an object that stays alive, or from one of `items`, a list. So a hundred tensors are looked at in the time
 in which Python looks at three. Conditions on items are looked at in order and the first that fails ends it, so that
 what says that an object is of a class comes before those that depend on it. The GIL is held from end to end.
@@ -65,7 +65,7 @@ class Word:
 class Array:
     """A NumPy array: `owner`, or item number `owner`, or what slots of these hold; `slots` are one behind the other.
 
-    It is contiguous, or would be with its axes in that `order`.
+    It is contiguous, or would be with its axes in that `order`; if it has gaps, with `lengths` in that order.
     """
 
     owner: Any
@@ -74,10 +74,13 @@ class Array:
     is_item: bool = False
     slots: tuple[int, ...] = ()
     order: tuple[int, ...] | None = None
+    lengths: tuple[int, ...] | None = None
 
     @property
     def held(self) -> tuple[int, ...]:
-        """Its lengths, in the order in which axes lie in memory."""
+        """Its lengths, gaps included, in the order in which axes lie in memory."""
+        if self.lengths is not None:
+            return self.lengths
         return self.shape if self.order is None else tuple([self.shape[a] for a in self.order])
 
     @property

@@ -21,7 +21,7 @@ from jitgrad.ir.ops.creation import Full
 from jitgrad.ir.types import CPU, Device, TensorType
 
 from ..arrays import on_device, owned
-from ..axis_order import Order, arranged_input
+from ..axis_order import Layout
 from ..backend import Observer, compile_graph
 from ..device_ops import run_graph_on_device
 from ..dispatch import run_data
@@ -37,13 +37,14 @@ _LIFTED = ("int", "float")  # kinds of constants that may become inputs
 class Segment:
     """The nodes that `wanted` come from, back to values in `known`, and those with effects that are not `done`.
 
-    `order` tells how arguments lie in memory: their axes from the outermost to the innermost, where that is not how
-    they are numbered. Machine code takes them so, and reads them along other axes instead of copies.
+    `layout` tells how arguments lie in memory, where that is not row by row without gaps. Machine code takes them so,
+    and reads them along other axes and past gaps instead of copies.
     """
 
     def __init__(
         self, nodes: Sequence[Node], known: Mapping[Value, int], wanted: Sequence[Value],
-        inputs: Sequence[Value] = (), done: Collection[Node] = (), order: Callable[[Value], Order | None] | None = None,
+        inputs: Sequence[Value] = (), done: Collection[Node] = (),
+        layout: Callable[[Value], Layout | None] | None = None,
     ) -> None:  # fmt: skip
         self.wanted = wanted
         self.effects = [node for node in nodes if node.op.effect and node not in done]
@@ -58,7 +59,7 @@ class Segment:
                 numbers.setdefault(v, len(numbers))
         self.inputs = tuple(numbers)
         self.places = tuple([known[v] for v in self.inputs])  # where the inputs are among what is known
-        self.orders = tuple([None if order is None or v.node is not None else order(v) for v in self.inputs])
+        self.layouts = tuple([None if layout is None or v.node is not None else layout(v) for v in self.inputs])
         self.constants: list[Full] = []
         self._numbers = numbers
         self.key = self._structure()
@@ -75,14 +76,15 @@ class Segment:
             for v in node.results:
                 numbers[v] = len(numbers)
         types = tuple([v.type for v in self.inputs])
-        return types, self.orders, tuple(parts), tuple([numbers[v] for v in self.wanted])
+        return types, self.layouts, tuple(parts), tuple([numbers[v] for v in self.wanted])
 
     def graph(self, varying: frozenset[int] = frozenset()) -> Graph:
         """As a graph of its own. Constants whose numbers are in `varying` are further inputs."""
-        if not varying and not any(self.orders) and all(v.node is None for v in self.inputs):
+        if not varying and not any(self.layouts) and all(v.node is None for v in self.inputs):
             return Graph(self.inputs, self.nodes, self.wanted)
         b = Builder()
-        env = {v: arranged_input(b, v.type, order, v.name) for v, order in zip(self.inputs, self.orders, strict=True)}
+        given = zip(self.inputs, self.layouts, strict=True)
+        env = {v: b.input(v.type, v.name) if x is None else x.input(b, v.type, v.name) for v, x in given}
         at = 0
         for node in self.nodes:
             op = node.op
@@ -142,21 +144,21 @@ _entries: Memo[_Entry] = Memo(limit=2048)
 
 class Runnable:
     """A segment that can be run on this device: `executable`, fed with the constants that it takes as inputs, and with
-    arrays in the `orders` of axes in which they lie in memory.
+    arrays as they lie in memory.
     """
 
-    __slots__ = ("executable", "numbers", "orders")
+    __slots__ = ("executable", "layouts", "numbers")
 
-    def __init__(self, executable: Any, numbers: Sequence[Any], orders: Sequence[Order | None]) -> None:
+    def __init__(self, executable: Any, numbers: Sequence[Any], layouts: Sequence[Layout | None]) -> None:
         self.executable = executable
         self.numbers = numbers
-        self.orders = orders if any(orders) else None
+        self.layouts = layouts if any(layouts) else None
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Fresh arrays of what was wanted."""
         given = arrays
-        if self.orders is not None:
-            given = [x if o is None else x.transpose(o) for x, o in zip(arrays, self.orders, strict=True)]
+        if self.layouts is not None:
+            given = [x if o is None else o.held_array(x) for x, o in zip(arrays, self.layouts, strict=True)]
         return self.executable([*given, *self.numbers])  # type: ignore[no-any-return]
 
 
@@ -186,7 +188,7 @@ def runnable(
     graph = segment.graph(varying)
     if observer is not None:
         observer("traced", graph)
-    first = [i for i in batches if (segment.orders[i] or (0,))[0] == 0]
+    first = [i for i in batches if (x := segment.layouts[i]) is None or x.order[0] == 0]
     executable = compile_graph(
         graph, name=name, aliases=aliases, observer=observer, device=device, numerics=numerics, varying=first
     )
@@ -217,8 +219,8 @@ def _fed(variant: _Variant, segment: Segment, device: Device) -> Run:
 
 def fed(executable: Any, segment: Segment, numbers: Sequence[Any] = ()) -> Run:
     """The executable of a segment's graph, taking what the segment takes."""
-    if numbers or any(segment.orders):
-        return Runnable(executable, numbers, segment.orders)
+    if numbers or any(segment.layouts):
+        return Runnable(executable, numbers, segment.layouts)
     return executable  # type: ignore[no-any-return]
 
 
@@ -231,7 +233,7 @@ def is_same_run(a: Any, b: Any) -> bool:
     """Whether two runnables compute the same."""
     if a.__class__ is Runnable is b.__class__:
         equal = len(a.numbers) == len(b.numbers) and all(map(np.array_equal, a.numbers, b.numbers))
-        return a.executable is b.executable and a.orders == b.orders and equal
+        return a.executable is b.executable and a.layouts == b.layouts and equal
     return a is b
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from jitgrad.ir.config import config
 
+from ..axis_order import Layout, layout_of
 from ..backend import fitted_calls
 from ..counters import counters
 from ..mode import Mode, local
@@ -305,8 +306,8 @@ class _Shortcut:
         """The inputs of the executable; numbers become items."""
         found = []
         at = slot_offset(Tensor, "_data")
-        orders = (isinstance(self.spec.run, Runnable) and self.spec.run.orders) or (None,) * len(self.spec.types)
-        for source, type_, order in zip(self.spec.sources, self.spec.types, orders, strict=True):
+        layouts = (isinstance(self.spec.run, Runnable) and self.spec.run.layouts) or (None,) * len(self.spec.types)
+        for source, type_, layout in zip(self.spec.sources, self.spec.types, layouts, strict=True):
             shape, dtype = type_.shape, type_.dtype.np
             if isinstance(source, (HostSource, NumberSource)):
                 found.append(self.native.Array(len(self.items), shape, dtype, True))
@@ -316,10 +317,11 @@ class _Shortcut:
             of: Any = source
             if isinstance(source, GradSource):
                 slots, of = (slot_offset(Tensor, "_grad"), at), source.of
-            if not isinstance(of, (ArgumentSource, CapturedSource)) or not _is_plain(source.fetch(self.args), order):
+            if not isinstance(of, (ArgumentSource, CapturedSource)) or not _is_plain(source.fetch(self.args), layout):
                 raise Unsuited
             owner, is_item = self._owner(of)
-            found.append(self.native.Array(owner, shape, dtype, is_item, slots, order))
+            lies = () if layout is None else (layout.order, layout.held)
+            found.append(self.native.Array(owner, shape, dtype, is_item, slots, *lies))
         return found
 
     def _unused(self) -> list[Any]:
@@ -411,9 +413,10 @@ class _Number:
         return array
 
 
-def _is_plain(array: Any, order: tuple[int, ...] | None = None) -> bool:
-    """Whether native code takes an array, with its axes in that order, and any that is alike."""
+def _is_plain(array: Any, layout: Layout | None = None) -> bool:
+    """Whether native code takes an array that lies so, and any that is alike."""
     if array.__class__ is not _ndarray:
         return False
-    flags = (array if order is None else array.transpose(order)).flags
-    return bool(flags.c_contiguous and flags.aligned and flags.writeable)
+    flags = array.flags
+    lies = layout_of(array.shape, array.strides, array.itemsize) == layout if layout else flags.c_contiguous
+    return bool(lies and flags.aligned and flags.writeable)

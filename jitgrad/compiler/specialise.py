@@ -127,7 +127,7 @@ def _compile(tracer: Tracer, graph: Graph, aliases: dict[int, int], observer: Ob
     """What computes all after the last cut, its executable, its inputs, where outputs are, whether it is nothing."""
     cuts, nodes = tracer.cuts, graph.nodes
     if not cuts.made:
-        segment = Segment(nodes, cuts.known, graph.outputs, graph.inputs, order=tracer.layout.order)
+        segment = Segment(nodes, cuts.known, graph.outputs, graph.inputs, layout=tracer.layout.given)
         run = _runnable(tracer, segment, aliases, observer)
         return run, executable_of(run), None, None, False
     here = [v for v in graph.outputs if cuts.known.get(v, 0) >= 0]
@@ -135,7 +135,7 @@ def _compile(tracer: Tracer, graph: Graph, aliases: dict[int, int], observer: Ob
     places = tuple([own[v] if v in own else cuts.known[v] for v in graph.outputs])
     kept = {places[out]: slot for out, slot in aliases.items() if places[out] >= 0}
     aliased = [graph.inputs[slot] for slot in kept.values()]
-    segment = Segment(nodes, cuts.known, here, aliased, cuts.done, tracer.layout.order)
+    segment = Segment(nodes, cuts.known, here, aliased, cuts.done, tracer.layout.given)
     runs = [cut.run for cut in cuts.made if cut.run is not None]
     if not here and not segment.nodes and runs:
         return None, executable_of(runs[-1]), (), places, True

@@ -21,7 +21,7 @@ from jitgrad.ir.ops.write import WriteView
 from jitgrad.ir.types import TensorType
 
 from ..arrays import contiguous_strides, seen_strides, strides_only
-from ..axis_order import memory_order
+from ..axis_order import Layout, layout_of, memory_order
 from ..backend import DeviceArray
 
 if TYPE_CHECKING:
@@ -81,6 +81,13 @@ class MemoryLayout:
         if strides is None or self._tracer.placement.where.type != "cpu":
             return None
         return memory_order(value.type.shape, strides, value.type.dtype.itemsize)
+
+    def given(self, value: Value) -> Layout | None:
+        """How an input lies that is not row-major, where machine code can take it so."""
+        strides = self.of(value)
+        if strides is None or self._tracer.placement.where.type != "cpu":
+            return None
+        return layout_of(tuple(map(int, value.type.shape)), strides, value.type.dtype.itemsize)
 
     def arranged(self, array: Any, value: Value) -> Any:
         """An array of `value` in memory of its own, which lies as it should."""

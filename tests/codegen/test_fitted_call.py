@@ -81,6 +81,16 @@ def test_arrays_whose_axes_lie_in_another_order(order):
     assert other.shape == shape or check([other]) is False
 
 
+def test_arrays_with_gaps():
+    held = np.zeros((3, 7), F32)
+    check = looks([], [Array(0, (3, 4), F32, is_item=True, order=(0, 1), lengths=(3, 7))], 1).run
+    assert check([held[:, :4]]) and check([held[:, 2:6]]) and check([np.zeros((5, 7), F32)[1:4, 3:]])
+    for other in (held[:, :5], held[:2, :4], np.zeros((3, 4), F32), np.zeros((3, 8), F32)[:, :4], held[:, ::2]):
+        assert check([other]) is False
+    check = looks([], [Array(0, (4, 3), F32, is_item=True, order=(1, 0), lengths=(3, 7))], 1).run
+    assert check([held[:, :4].T]) and check([np.zeros((4, 3), F32)]) is False and check([held[:, :4]]) is False
+
+
 def test_words():
     holder, value, table = Holder(), object(), {}
     holder.other, holder.table = value, table

@@ -63,8 +63,70 @@ def test_axes_in_any_order_in_memory(order):
             assert got.stride() == want.stride()
 
 
-def test_transposed_arguments_are_not_copied():
-    f, x = jg.compile(lambda x: x.sum(0)), jg.zeros(1000, 1000).t()
+def sliced(*shape, gap=3):
+    """Rows with gaps of NaN between them."""
+    held = jg.full((*shape[:-1], shape[-1] + gap), float("nan"))
+    held[..., 1 : shape[-1] + 1] = grid(*shape)
+    return held[..., 1 : shape[-1] + 1]
+
+
+@pytest.mark.parametrize(
+    "lying",
+    [sliced, lambda *s: sliced(*reversed(s)).permute(2, 1, 0), lambda m, n, k: sliced(m, k, n + 1).mT[:, 1:],
+     lambda m, n, k: sliced(m, n + 2, k)[:, 1:-1], lambda m, n, k: sliced(m, n, k + 2)[..., 2:]],
+)  # fmt: skip
+def test_gaps_between_rows(lying):
+    def f(x, y):
+        z = x * 2 + y
+        return z, z.sum(0), x.amax((0, 2)), (x * y).sum(), x.softmax(-1), x.cumsum(1), x @ y.mT, x.reshape(-1), x
+
+    shapes = [(3, 4, 5), (30, 4, 5), (3, 40, 50), (1, 4, 5), (3, 4, 1), (3, 0, 5)]
+    check(f, *[(x, y) for s in shapes for x in (lying(*s), grid(*s)) for y in (lying(*s), grid(*s))])
+    compiled = jg.compile(lambda x: x.sum(-1) + x.exp()[..., 0])
+    for _ in range(40):  # often enough to be called the shortest way
+        compiled(lying(3, 4, 5))
+    for x in (lying(3, 4, 5) + 1, lying(3, 4, 5), grid(3, 4, 5), sliced(3, 4, 5, gap=6)):
+        want = (x.sum(-1) + x.exp()[..., 0]).numpy()
+        np.testing.assert_allclose(compiled(x).numpy(), want, rtol=1e-6, atol=1e-5)  # some cancel
+
+
+def test_gaps_may_end_where_memory_does():
+    """Also where elements are not aligned, so that they are copied."""
+    for start in (0, 1):
+        memory = np.frombuffer(bytearray(start + 4 * (2 * 7 + 4)), np.uint8)[start:].view(np.float32)
+        memory[:] = np.arange(memory.size)
+        x = jg.from_numpy(np.lib.stride_tricks.as_strided(memory, (3, 4), (28, 4)))
+        f = jg.compile(lambda x: (x.sum(), x * 2, x.softmax(-1)))
+        for _ in range(3):
+            for got, want in zip(f(x), (x.sum(), x * 2, x.softmax(-1)), strict=True):
+                np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
+
+
+def test_gaps_are_not_written():
+    def f(x, y):
+        x.mul_(2)
+        y[:, 1:] += x.sum()
+        return x + y
+
+    compiled, (xs, ys) = jg.compile(f), [[jg.ones(6, 9), jg.ones(6, 9)] for _ in range(2)]
+    for _ in range(40):  # often enough to be called the shortest way
+        got, want = compiled(xs[0][:, 1:5], ys[0].t()[:6, 1:5]), f(xs[1][:, 1:5], ys[1].t()[:6, 1:5])
+        xs[0].clamp_(-1e3, 1e3), xs[1].clamp_(-1e3, 1e3)
+        for a, b in ((got, want), xs, ys):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_sliced_arguments_of_other_sizes_compile_nothing():
+    def f(x, y):
+        return x.sum(0), (x * 2).softmax(-1), x @ y, x + 1
+
+    calls = [(sliced(m, n, gap=gap), grid(n, 8)) for m, n, gap in [(30, 40, 7), (50, 40, 7), (31, 57, 12), (99, 20, 2)]]
+    assert kernels_of_later_sizes(jg.compile(f), calls[:1], calls[1:]) == 0
+
+
+@pytest.mark.parametrize("lying", [lambda x: x.t(), lambda x: x[:, 3:-4]])
+def test_arguments_that_lie_otherwise_are_not_copied(lying):
+    f, x = jg.compile(lambda x: x.sum(0)), lying(jg.zeros(1000, 1000))
     f(x)
     tracemalloc.start()
     try:
