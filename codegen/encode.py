@@ -79,13 +79,15 @@ class Regions:
     inputs: int
     outputs: int
     constants: int
+    first: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        behind = self.inputs + self.outputs
+        self.first = {"input": 0, "output": self.inputs, "constant": behind, "arena": behind + self.constants}
 
     def number(self, place: Place) -> int:
         """The region of a place."""
-        first = {"input": 0, "output": self.inputs, "constant": self.inputs + self.outputs}
-        if place.region == "arena":
-            return self.inputs + self.outputs + self.constants
-        return first[place.region] + place.index
+        return self.first[place.region] + place.index
 
 
 @dataclass(slots=True)
@@ -119,7 +121,7 @@ class Code:
         for k in self.relocations:
             cells[k] += start
         code = np.array(cells, np.int64)
-        names = tuple([(k, x.name) for k, x in enumerate(cells) if isinstance(x, Address)])
+        names = tuple([(k, x.name) for k, x in enumerate(cells) if x.__class__ is Address])
         return NativeSegment(code, code.ctypes.data, self.steps, self.is_shared, tuple(self.inner), names)
 
 
@@ -215,14 +217,14 @@ class Encoder:
         kernel = launch.kernel
         if len(launch.operands) > driver.MAX_BUFFERS:
             raise InternalError(f"a kernel of {len(launch.operands)} buffers: {launch.label}")
-        params = pack_params(kernel.params, launch.params).tolist()
+        params = pack_params(kernel.params, launch.params).tolist() if launch.params else []
         portion = grain(launch)
         self.code.is_shared |= portion > 0
         head = [
             driver.KERNEL, self.addresses[kernel], len(launch.operands), self.code.pointer(launch.slots),
             self.code.pointer(params), launch.extent, portion,
         ]  # fmt: skip
-        self.append([*head, *(x for o in launch.operands for x in self.pair(o))], (3, 4))
+        self.append([*head, *[x for o in launch.operands for x in self.pair(o)]], (3, 4))
 
     def product(self, node: Node) -> None:
         """One matrix product."""

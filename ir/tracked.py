@@ -19,10 +19,11 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 Terms: TypeAlias = "dict[tuple[int, ...], int]"  # coefficients by the numbers of the factors they belong to
 T = TypeVar("T")
+_PLAIN: Final = frozenset({int, float, str, bool})
 
 
 class Changed(Exception):
@@ -355,10 +356,10 @@ class Lookup:
         cls = x.__class__
         if cls is Tracked:
             return x.value if self.registers is None else self.registers[x.register]
-        if cls is int or cls is float or cls is str:
+        if cls in _PLAIN:
             return x
         if cls is tuple:
-            made = [self(y) for y in x]
+            made = [y if y.__class__ in _PLAIN else self(y) for y in x]
             return x if all(map(operator.is_, made, x)) else tuple(made)
         if hasattr(x, "with_shape"):  # a type
             shape = self(x.shape)

@@ -52,7 +52,7 @@ class TensorType:
     @property
     def nbytes(self) -> int:
         """Bytes of a contiguous buffer of this type."""
-        return self.numel * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def with_shape(self, shape: Shape) -> TensorType:
         """The same element type and device with another shape."""

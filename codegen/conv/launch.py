@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from jitgrad.ir.graph import Node
@@ -48,7 +49,7 @@ def launches(node: Node, target: TileTarget) -> list[Launch]:
     x, weight, *bias = node.operands
     tile, lanes = conv_tile(target), target.lanes(weight.type.dtype)
     kernel = TileKernel(CHANNELS, x.type.dtype, tile.rows, tile.vectors, lanes)
-    found = list(_numbers(op, x.type, weight.type, tile, bool(bias)))
+    found = _numbers(op, x.type, weight.type, tile, bool(bias))
     return [
         Launch(
             kernel, (x, weight, bias[0] if bias else weight, node.result), slots, (), math.prod(n[k] for k in _TASKS),
@@ -64,10 +65,17 @@ def scratch_bytes(op: TileConv | TileTransposed, x: TensorType, weight: TensorTy
     return max(n["scratch_bytes"] for n, _ in _numbers(op, x, weight, conv_tile(target)))
 
 
+@functools.lru_cache(256)
 def _numbers(
     op: TileConv | TileTransposed, x: TensorType, weight: TensorType, tile: TileShape, has_bias: bool = False
+) -> Sequence[tuple[Mapping[str, int], tuple[int, ...]]]:
+    """For each launch its numbers by name, and its slots; asked for when memory is laid out, and again for launches."""
+    return list(_each_phase(op, x, weight, tile, has_bias))
+
+
+def _each_phase(
+    op: TileConv | TileTransposed, x: TensorType, weight: TensorType, tile: TileShape, has_bias: bool
 ) -> Iterator[tuple[dict[str, int], tuple[int, ...]]]:
-    """For each launch its numbers by name, and its slots."""
     more = {"has_bias": int(has_bias), "has_relu": int(op.relu)}
     if isinstance(op, TileConv):
         by_width = [Phase(0, op.lengths[-1], 0, 1, kernel_of(weight)[-1], op.dilation[-1], op.low[-1])]

@@ -33,6 +33,7 @@ from ..loops.tile import TileOp
 
 Array = np.ndarray[Any, Any]
 _ORDER: Final = {1: (0,), 2: (1, 0), 3: (0, 2, 1)}  # of the kernel's places in a packed weight
+_BACK: Final = {1: (0,), 2: (1, 0), 3: (0, 2, 1)}  # the inverses
 
 
 class _WithEpilogue(TileOp):
@@ -135,7 +136,7 @@ def _check_operands(name: str, operands: tuple[TensorType, ...], rank: int, grou
 def kernel_of(weight: TensorType) -> Shape:
     """The lengths of a packed kernel, axis by axis."""
     places = weight.shape[2:-2]
-    return tuple(places[int(k)] for k in np.argsort(_ORDER[len(places)]))
+    return tuple([places[k] for k in _BACK[len(places)]])
 
 
 def unpacked(packed: Array, channels: int) -> Array:

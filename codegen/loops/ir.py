@@ -10,7 +10,7 @@ A kernel's text holds no sizes: every extent, stride, offset and user's number i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from jitgrad.ir import dtypes
@@ -163,6 +163,13 @@ class Kernel:
     slots: int
     params: tuple[DType, ...]
     body: tuple[Stmt, ...]
+    _hash: int = field(init=False, repr=False, compare=False)  # it goes through all of the body, and is asked for often
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.buffers, self.slots, self.params, self.body)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 __all__ = [

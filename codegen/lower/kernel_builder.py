@@ -76,7 +76,7 @@ class Launch:
     @property
     def work(self) -> float:
         """Nanoseconds of one thread, roughly."""
-        moved = sum(nbytes_of(o) for o in self.operands)
+        moved = sum([nbytes_of(o) for o in self.operands])
         return self.operations * _NANOSECONDS_PER_OPERATION + moved * _NANOSECONDS_PER_BYTE
 
 

@@ -17,6 +17,23 @@ from ..plan import CopyStep, InnerPlans, Place, Plan, PlannedStep
 from ..tile_launches import TileLaunches
 
 
+class Fixed:
+    """What of one plan is the same at all sizes, such as updates of parameters: found at one size, used at others."""
+
+    __slots__ = ("launches", "numbers", "operands", "tiles")
+
+    def __init__(self, tiles: TileTarget) -> None:
+        self.operands: dict[Operand, tuple[Operand, Place]] = {}
+        self.launches: dict[Launch, Launch] = {}
+        self.numbers = set[Launch]()  # those without tracked numbers of their own
+        self.tiles = TileLaunches(tiles)
+
+    def has(self, operand: Operand, made: Operand) -> bool:
+        """Whether an operand is `made` at all sizes."""
+        known = self.operands.get(operand)
+        return known is not None and known[0] is made
+
+
 class Concrete:
     """Replaces the tracked numbers of one plan after another by those of `registers`.
 
@@ -25,17 +42,19 @@ class Concrete:
 
     def __init__(self, registers: Sequence[Any], tiles: TileTarget, kernels: Mapping[AnyKernel, Any]) -> None:
         self.look_up = Lookup(registers)
+        self.target = tiles
         self.tiles = TileLaunches(tiles)
         self.kernels = kernels
 
-    def plan(self, plan: Plan) -> Plan:
-        """A plan, with those inside it."""
-        return _Copy(self, plan).made()
+    def plan(self, plan: Plan, fixed: Fixed | None = None) -> Plan:
+        """A plan, with those inside it. `fixed` is what earlier copies of this very plan have found."""
+        return _Copy(self, plan, fixed or Fixed(self.target)).made()
 
 
 class _Copy:
-    def __init__(self, concrete: Concrete, plan: Plan) -> None:
+    def __init__(self, concrete: Concrete, plan: Plan, fixed: Fixed) -> None:
         self.concrete = concrete
+        self.fixed = fixed
         self.look_up = concrete.look_up
         self.plan = plan
         self.operands: dict[Operand, Operand] = {}
@@ -65,7 +84,7 @@ class _Copy:
                 return step, [self.launch(x) for x in launches]
             case TileStep(node=node):
                 made = self.node(node)
-                return TileStep(made), self.checked(made)
+                return TileStep(made), self.checked(node, made)
             case ProductStep(node=node):
                 return ProductStep(self.product(node)), []
             case HostStep(node=node):
@@ -77,14 +96,26 @@ class _Copy:
 
     def launch(self, x: Launch) -> Launch:
         """A launch with numbers for these sizes."""
-        look_up = self.look_up
         operands = tuple([self.operand(o) for o in x.operands])
-        slots, params = look_up(x.slots), look_up(x.params)
-        return Launch(x.kernel, operands, slots, params, look_up(x.extent), look_up(x.operations), x.label)
+        found = self.fixed.launches.get(x)
+        if found is not None:
+            return found
+        old = (x.slots, x.params, x.extent, x.operations)
+        new = old if x in self.fixed.numbers else self.look_up(old)
+        slots, params, extent, operations = new
+        made = Launch(x.kernel, operands, slots, params, extent, operations, x.label)
+        if new is old:
+            self.fixed.numbers.add(x)
+            if all(self.fixed.has(*pair) for pair in zip(x.operands, operands)):
+                self.fixed.launches[x] = made
+        return made
 
-    def checked(self, node: Node) -> list[Launch]:
-        """The launches of a tile op, computed anew, if there is code for them."""
-        launches = self.concrete.tiles.of(node.op, [v.type for v in (*node.operands, *node.results)], node)
+    def checked(self, node: Node, made: Node) -> list[Launch]:
+        """The launches of a tile op, computed anew where something of it differs, if there is code for them."""
+        pairs = zip((*node.operands, *node.results), (*made.operands, *made.results))
+        is_fixed = made.op is node.op and all(old.type is new.type for old, new in pairs)
+        tiles = self.fixed.tiles if is_fixed else self.concrete.tiles
+        launches = tiles.of(made.op, [v.type for v in (*made.operands, *made.results)], made)
         if any(x.kernel not in self.concrete.kernels for x in launches):
             raise Changed
         return launches
@@ -93,13 +124,27 @@ class _Copy:
         """What is somewhere in memory."""
         found = self.operands.get(operand)
         if found is None:
-            if isinstance(operand, Scratch):
-                found = Scratch(operand.dtype, self.look_up(operand.length))
-            else:
-                found = Value(self.look_up(operand.type))
+            known = self.fixed.operands.get(operand)
+            found, place = self.found(operand) if known is None else known
             self.operands[operand] = found
-            self.places[found] = self.place(self.plan.place(operand))
+            self.places[found] = place
         return found
+
+    def found(self, operand: Operand) -> tuple[Operand, Place]:
+        """The operand with its place, which are noted if they are those at all sizes."""
+        at = self.plan.place(operand)
+        place = self.place(at)
+        if isinstance(operand, Scratch):
+            length = self.look_up(operand.length)
+            made: Operand = Scratch(operand.dtype, length)
+            is_fixed = length is operand.length
+        else:
+            type = self.look_up(operand.type)
+            made = Value(type)
+            is_fixed = type is operand.type
+        if is_fixed and place is at:
+            self.fixed.operands[operand] = made, place
+        return made, place
 
     def place(self, place: Place) -> Place:
         """A place, whose offset may depend on sizes."""

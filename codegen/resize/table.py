@@ -93,12 +93,14 @@ class Table:
     def __init__(self) -> None:
         self._known: dict[Hashable, _Known] = {}
         self._outlines = Outlines()
+        self._last: tuple[Graph, Outline] | None = None  # `completed` needs it, and `sizes` again
         self._alike: dict[Hashable, list[Graph]] = {}  # graphs of several structures, by what goes in and comes out
 
     def completed(self, graph: Graph, key: Hashable, *, sums: bool) -> Graph:
         """`graph`, with what does nothing at its sizes put in, if so it has a known structure: see `complete`."""
         outline = self._outlines.of(graph)
         if (outline.structure, key) in self._known:
+            self._last = graph, outline
             return graph
         ends = (key, tuple([(v.type.dtype, v.ndim) for v in graph.inputs]), len(graph.outputs))
         alike = self._alike.setdefault(ends, [])
@@ -123,7 +125,8 @@ class Table:
 
         `varying` are inputs whose first lengths are expected to be others at a later call.
         """
-        outline = self._outlines.of(graph)
+        last, self._last = self._last, None
+        outline = last[1] if last is not None and last[0] is graph else self._outlines.of(graph)
         known = self._known.setdefault((outline.structure, key), _Known())
         while len(self._known) > _MOST_STRUCTURES:
             self._known.pop(next(iter(self._known)))

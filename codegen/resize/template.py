@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.ir.graph import Graph
@@ -18,7 +18,7 @@ from ..arena import Arena
 from ..conv.target import TileTarget
 from ..lower import AnyKernel
 from ..plan import Plan
-from .concrete import Concrete
+from .concrete import Concrete, Fixed
 from .outline import graph_with_tracked
 from .symbols import Symbols
 
@@ -56,12 +56,16 @@ class Template:
     plan: Plan
     tiles: TileTarget
     native: Mapping[AnyKernel, Any]
+    fixed: Fixed = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fixed", Fixed(self.tiles))
 
     def at(self, numbers: Sequence[Any]) -> Plan:
         """The plan at these numbers. Raises `Changed` if compiling might give another one."""
         registers = self.symbols.recording.at(self.symbols.bound(numbers))
         self.symbols.check(numbers, registers)
-        return Concrete(registers, self.tiles, self.native).plan(self.plan)
+        return Concrete(registers, self.tiles, self.native).plan(self.plan, self.fixed)
 
 
 def symbolic_graph(graph: Graph, symbols: Symbols) -> Graph:
