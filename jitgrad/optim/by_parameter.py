@@ -37,7 +37,7 @@ class ByParameter(Optimizer):
         loss = loss_of(closure)
         if launched(self):
             return loss
-        updates = Updates()
+        updates = Updates(by_element=type(self).__module__.startswith(f"{__package__}."))
         for group in self.param_groups:
             with set_grad_enabled(bool(group.get("differentiable")) and local.mode.grad):
                 numbers = self._read_numbers(group)

@@ -52,12 +52,15 @@ def test_as_eager(name):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+def noted(calls, update):
+    return lambda self, p, *rest: (calls.append(p), update(self, p, *rest))[1]
+
+
 def test_what_is_alike_is_traced_once(monkeypatch):
     calls = []
-    update = jg.optim.SGD._update
-    monkeypatch.setattr(jg.optim.SGD, "_update", lambda self, p, *rest: (calls.append(p), update(self, p, *rest))[1])
-    ps = [jg.ones(n, requires_grad=True) for n in (3, 3, 2, 3, 2)]
-    optimizer = jg.optim.SGD(ps, lr=0.1)
+    monkeypatch.setattr(jg.optim.SGD, "_update", noted(calls, jg.optim.SGD._update))
+    ps = [jg.ones(n, requires_grad=True) for n in (3, 3, (2, 2), 2, (3, 1))]
+    optimizer = jg.optim.SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.1)
 
     @jg.compile
     def step():
@@ -66,5 +69,35 @@ def test_what_is_alike_is_traced_once(monkeypatch):
         optimizer.step()
 
     step()
-    assert [tuple(p.shape) for p in calls] == [(3,), (2,)]
-    np.testing.assert_allclose(ps[3].detach().numpy(), 0.8, rtol=1e-6)
+    assert [tuple(p.shape) for p in calls] == [(3,), (2, 2)]
+    for p in ps:
+        np.testing.assert_allclose(p.detach().numpy(), 0.79, rtol=1e-6)
+
+
+@pytest.mark.parametrize("by", ["rule", "elements"])
+def test_what_may_go_by_lengths_is_traced_for_each_shape(monkeypatch, by):
+    """A rule of somebody else's, and one that computes with other elements."""
+
+    class Own(jg.optim.SGD):
+        def _update(self, p, grad, state, group, numbers):
+            share = 1 / p.numel() if by == "rule" else grad.mean()
+            super()._update(p, share * grad, state, group, numbers)
+
+    calls = []
+    if by == "elements":  # as if it were one of jitgrad's
+        Own.__module__ = jg.optim.SGD.__module__
+    monkeypatch.setattr(Own, "_update", noted(calls, Own._update))
+    ps = [jg.ones(n, requires_grad=True) for n in (3, 2, 3, 4)]
+    optimizer = Own(ps, lr=0.1)
+
+    @jg.compile
+    def step():
+        optimizer.zero_grad()
+        sum((p * p).sum() for p in ps).backward()
+        optimizer.step()
+
+    step()
+    assert [tuple(p.shape) for p in calls] == [(3,), (2,), (4,)]
+    for p in ps:
+        want = 1 - 0.2 / p.numel() if by == "rule" else 0.6
+        np.testing.assert_allclose(p.detach().numpy(), want, rtol=1e-6)
