@@ -64,8 +64,9 @@ def user_location(depth: int = 1) -> Location | None:
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        generated = code.co_filename == "<string>" and code.co_name == "__init__"  # by `dataclass`
-        if not generated and not is_library_file(code.co_filename):
-            return Location(frame.f_code, frame.f_lasti)
+        if not is_library_file(code.co_filename):
+            generated = code.co_filename == "<string>" and code.co_name == "__init__"  # by `dataclass`
+            if not generated:
+                return Location(code, frame.f_lasti)
         frame = frame.f_back
     return None

@@ -275,11 +275,12 @@ class Pointwise(Op):
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Operands of equal shape and dtype."""
         first = operands[0]
-        for other in operands[1:]:
-            if other.shape != first.shape:
+        for other in operands:
+            if other is not first and other.shape != first.shape:
                 raise ShapeError(f"{self.name}: operand shapes differ{operand_lines(operands)}")
         self.check_dtypes(operands)
-        return (first.with_dtype(self.result_dtype(*(t.dtype for t in operands))),)
+        dtype = self.result_dtype(*[t.dtype for t in operands])
+        return (first if dtype is first.dtype else first.with_dtype(dtype),)
 
     def check_dtypes(self, operands: Sequence[TensorType]) -> None:
         """Equal dtypes of an accepted kind."""

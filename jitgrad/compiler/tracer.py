@@ -33,7 +33,7 @@ from jitgrad.ir.ops.shape import Reshape
 from jitgrad.ir.ops.write import WriteView
 from jitgrad.ir.types import TensorType
 
-from ..arrays import may_share_memory, on_host
+from ..arrays import on_host
 from ..backend import DeviceArray
 from ..mode import local
 from ..runtime_float import RuntimeFloat
@@ -119,7 +119,7 @@ class Tracer(Asking, Drawing):
         self._known: dict[int, Source] = {id(t): ArgumentSource(i) for i, t in reversed(arguments.items())}
         self._location: Any = None
         self.arrays: list[np.ndarray[Any, Any]] = []  # users' arrays that became tensors
-        self._written, self._spans = dict[int, Tensor](), Spans(arguments.values())
+        self._written, self._written_spans, self._spans = set[int](), Spans(), Spans(arguments.values())
         self.writes: list[tuple[int, Outside, Value]] = []  # after how many nodes, to what, its value then
         self.placement = Placement()
         self.met: dict[Value, Tensor] | None = None  # in a part that is computed again: the tensors of its operands
@@ -188,9 +188,10 @@ class Tracer(Asking, Drawing):
     def emit(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Append a node, with the user's line."""
         self.builder.location = self._location or user_location()
-        for i, check in op.value_checks(*[v.type for v in operands]):
-            operands = list(operands)
-            operands[i] = self._checked(check, operands[i])
+        if type(op).value_checks is not Op.value_checks:
+            for i, check in op.value_checks(*[v.type for v in operands]):
+                operands = list(operands)
+                operands[i] = self._checked(check, operands[i])
         return self.builder.emit(op, *operands)
 
     def _checked(self, check: Op, value: Value) -> Value:
@@ -342,6 +343,7 @@ class Tracer(Asking, Drawing):
 
     def ends_before(self, operands: Sequence[Tensor], op: Op | None = None) -> bool:
         """End the trace if one of these shares memory with a tensor whose writes are still pending here."""
+        operands = [t for t in operands if t._data.__class__ is not Value or t._view is not None]  # not made here
         if self.placement.end_unless_takes(self, operands):
             return True
         if self.arrays and self.changed_array(operands):
@@ -349,7 +351,7 @@ class Tracer(Asking, Drawing):
             return True
         for root in [self.root(t)[0] for t in operands] if self._written else ():
             fresh = root._data.__class__ is not Value and id(root) not in self.outside
-            if fresh and any(may_share_memory(root._data, w._data) for w in self._written.values()):
+            if fresh and self._written_spans.meet(root):
                 self.materialise("a tensor shares memory with one that was written in place")
                 return True
         return False
@@ -376,7 +378,8 @@ class Tracer(Asking, Drawing):
         if self._spans.meet(root):
             self.materialise("an in-place write reaches memory that another argument shares")
             return True
-        self._written[id(root)] = root
+        self._written.add(id(root))
+        self._written_spans.add(root)
         return False
 
     def ends_before_rebasing(self, t: Tensor) -> bool:
