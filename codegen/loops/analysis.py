@@ -54,16 +54,26 @@ def changes(loop: Loop) -> frozenset[Dependency]:
     return frozenset({("loop", loop.var.name), *accs, *buffers, *inner})
 
 
-def stride(index: Expr, var: LoopVar) -> int | None:
+def stride(index: Expr, var: LoopVar, known: dict[Expr, int | None] | None = None) -> int | None:
     """How many elements `index` moves when `var` grows by one, if that is a number of the kernel's structure.
 
-    `None` where it is not: a run-time stride, or an index that is not affine in `var`.
+    `None` where it is not: a run-time stride, or an index that is not affine in `var`. `known` remembers answers for
+    the same `var`.
     """
+    known = {} if known is None else known
+    if index not in known:
+        for e in walk.postorder([index]):
+            if e not in known:
+                known[e] = _stride(e, [known[a] for a in e.args], var)
+    return known[index]
+
+
+def _stride(index: Expr, strides: list[int | None], var: LoopVar) -> int | None:
+    """The same, from those of its operands."""
     if index is var:
         return 1
     if not index.args:
         return 0 if not isinstance(index, Load) else None
-    strides = [stride(a, var) for a in index.args]
     if all(s == 0 for s in strides):
         return 0
     if None in strides or isinstance(index, Load):
@@ -118,6 +128,8 @@ def step(index: Expr, var: LoopVar) -> Expr | None:
         return None
     if stride(index, var) == 0:
         return scalar.const(0)
+    if index.fn not in (Fn.ADD, Fn.SUB, Fn.MUL):
+        return None
     match index.fn, [step(a, var) for a in index.args]:
         case Fn.ADD, [Expr() as a, Expr() as b]:
             return a + b

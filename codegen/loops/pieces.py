@@ -71,12 +71,13 @@ class _Finder:
         self.steady: set[Expr] = set()  # the same in the whole loop
         self.constant: set[Expr] = set()  # the same in a piece
         self.strides: dict[Expr, int] = {}  # of choices
+        self.known: dict[Expr, int | None] = {}  # how far indices move
         self.borders: dict[Expr, None] = {}
         for e in walk.postorder(roots):
             moved_by = deps.of(e) & moving
             if not moved_by:
                 self.steady.add(e)
-            elif moved_by == itself and (borders := _borders(e, self.var)):
+            elif moved_by == itself and (borders := _borders(e, self.var, self.known)):
                 self.borders.update(dict.fromkeys(borders))
                 self.constant.add(e)
             elif moved_by == itself and e.args and all(self.is_constant(a) for a in e.args):
@@ -90,7 +91,7 @@ class _Finder:
     def stride(self, e: Expr) -> int | None:
         """1 or -1 for a choice, and for an element that may be part of one."""
         if isinstance(e, Load):
-            step = stride(e.args[0], self.var) if all(self.is_constant(a) for a in e.args[1:]) else None
+            step = stride(e.args[0], self.var, self.known) if all(self.is_constant(a) for a in e.args[1:]) else None
             return step if step in (1, -1) else None
         if e.fn is not Fn.SELECT or not self.is_constant(e.args[0]):
             return None
@@ -144,14 +145,13 @@ def _asked(e: Expr, asked: dict[Expr, frozenset[Expr] | None]) -> frozenset[Expr
 
 def _all_of(condition: Expr) -> frozenset[Expr]:
     """Conditions that all hold where `condition` does."""
-    found, stack = set(), [condition]
+    found, stack = {condition}, [condition]
     while stack:
         e = stack.pop()
         if e.fn is Fn.AND:
-            stack += e.args
-        else:
-            found.add(e)
-    return frozenset(found)
+            stack += [a for a in e.args if a not in found]
+            found.update(e.args)
+    return frozenset([e for e in found if e.fn is not Fn.AND])
 
 
 def _all_of_not(condition: Expr) -> frozenset[Expr]:
@@ -161,13 +161,13 @@ def _all_of_not(condition: Expr) -> frozenset[Expr]:
     return frozenset()
 
 
-def _borders(condition: Expr, var: LoopVar) -> Sequence[Expr]:
+def _borders(condition: Expr, var: LoopVar, known: dict[Expr, int | None]) -> Sequence[Expr]:
     """The values of `var` from which on a comparison is another one, if there are one or two such places."""
     fn = condition.fn
     if fn not in _COMPLEMENT or condition.args[0].dtype is not dtypes.int64:
         return ()
     left, right = condition.args
-    steps = stride(left, var), stride(right, var)
+    steps = stride(left, var, known), stride(right, var, known)
     if None in steps:
         return ()
     step = (steps[0] or 0) - (steps[1] or 0)

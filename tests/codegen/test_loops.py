@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from codegen.kernels import ZERO, I, pointwise
 
+from jitgrad.codegen.loops.analysis import step, stride
 from jitgrad.codegen.loops.interpret import interpret
 from jitgrad.codegen.loops.ir import (
     Buffer,
@@ -72,6 +73,14 @@ def test_text_names_shared_expressions_and_stays_linear():
     lines = print_kernel(kernel(loop(Store(1, I, value)))).splitlines()
     assert len(lines) == 203 and max(map(len, lines[1:])) < 30
     assert lines[2:4] == ["    t0 = b0[i]", "    t1 = (t0 * t0)"]
+
+
+def test_how_far_an_index_moves_is_asked_once_of_each_expression():
+    affine, chosen = I, I
+    for _ in range(200):  # each stands in the next one twice
+        affine = affine + affine - affine
+        chosen = scalar.apply(Fn.SELECT, scalar.apply(Fn.LT, chosen, size(0)), chosen, chosen + 1)
+    assert stride(affine, I) == 1 and stride(chosen, I) is None and step(chosen, I) is None
 
 
 def test_text_of_deep_expressions():
